@@ -81,12 +81,12 @@ for repeat in $rounds; do
     profile calibration 7
 done
 
-# undisturbed idle|loaded: the numbers of the real runs that waited for cores at most 5 % of the time,
-# of all where none did
+# undisturbed idle|loaded: the numbers of the real runs that waited for cores at most 5 % of the time, as
+# did the machine's tasks; of all where there is none
 undisturbed() {
     for repeat in $rounds; do
-        sed -n 's/^ *"waiting": \([0-9.e-]*\).*/\1/p' "$out/runs/$1-real-$repeat/run_meta.json" |
-            awk -v n="$repeat" '$1 <= 0.05 { print n }'
+        awk -v n="$repeat" '/^ *"(waiting|pressure)":/ && $2 + 0 > 0.05 { busy = 1 }
+            END { if (!busy) print n }' "$out/runs/$1-real-$repeat/run_meta.json"
     done >"$log"
     [ -s "$log" ] || echo "$rounds" >"$log"
     cat "$log"

@@ -268,6 +268,7 @@ struct node *run_meta_node(struct arena *a, const struct run_meta *m)
 static const struct field contention_rows[] = {
     FIELD(struct contention, waiting),
     FIELD(struct contention, stolen),
+    FIELD(struct contention, pressure, .optional = true),
 };
 const struct fields contention_fields = FIELDS(struct contention, contention_rows);
 

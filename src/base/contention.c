@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS_KNOWN = 1, MACHINE_KNOWN = 2 };
+#include "base/clock.h"
+
+enum { THREADS_KNOWN = 1, MACHINE_KNOWN = 2, PRESSURE_KNOWN = 4 };
 
 static void add_thread(struct contention_mark *m, const char *tid)
 {
@@ -43,6 +45,20 @@ static void add_machine(struct contention_mark *m)
     m->known |= MACHINE_KNOWN;
 }
 
+static void add_pressure(struct contention_mark *m)
+{
+    FILE *f = fopen("/proc/pressure/cpu", "re");
+    unsigned long long us;
+    if (!f)
+        return; /* a kernel without PSI, or one that was told psi=0 */
+    if (fscanf(f, "some avg10=%*s avg60=%*s avg300=%*s total=%llu", &us) == 1) {
+        m->pressure_s = (double)us / 1e6;
+        m->at_s = ns_to_s(clock_mono_ns());
+        m->known |= PRESSURE_KNOWN;
+    }
+    fclose(f);
+}
+
 struct contention_mark contention_mark(void)
 {
     struct contention_mark m = {0};
@@ -53,6 +69,7 @@ struct contention_mark contention_mark(void)
     if (d)
         closedir(d);
     add_machine(&m);
+    add_pressure(&m);
     return m;
 }
 
@@ -66,11 +83,13 @@ struct contention contention_since(const struct contention_mark *begin)
     const struct contention_mark now = contention_mark();
     const int known = begin->known & now.known;
     const double wait_s = now.wait_s - begin->wait_s;
-    struct contention c = {(double)NAN, (double)NAN};
+    struct contention c = {(double)NAN, (double)NAN, (double)NAN};
     if (known & THREADS_KNOWN)
         c.waiting = share(wait_s, wait_s + now.run_s - begin->run_s);
     if (known & MACHINE_KNOWN)
         c.stolen = share(now.stolen_s - begin->stolen_s, now.capacity_s - begin->capacity_s);
+    if (known & PRESSURE_KNOWN)
+        c.pressure = share(now.pressure_s - begin->pressure_s, now.at_s - begin->at_s);
     return c;
 }
 
@@ -79,4 +98,9 @@ double contention_share(const struct contention *c)
     if (isnan(c->waiting))
         return c->stolen;
     return isnan(c->stolen) ? c->waiting : c->waiting + c->stolen;
+}
+
+double contention_worst(const struct contention *c)
+{
+    return fmax(contention_share(c), c->pressure); /* of NAN and a number: the number */
 }

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "client/bench.h"
+#include "client/headers.h"
 #include "metrics/metrics.h"
 
 /* Reason why the lengths of the answers invalidate the run; NULL = none. */
@@ -55,8 +56,12 @@ void client_bench_meta(const struct client_bench *b, struct node *extra)
 {
     struct arena *a = b->a;
     node_set(a, extra, SV("http"), http_node(b));
-    /* Not the run's own `contention`: a mostly sleeping client waits a large share of the little
-     * that it runs. Its schedule delay shows whether that mattered. */
+    /* What the client waits is not the run's: mostly asleep, it waits a large share of the little
+     * that it runs. Its schedule delay shows whether that mattered. What the machine lacked is,
+     * where the server runs on it too. */
+    const struct contention machine = {(double)NAN, b->busy.stolen, b->busy.pressure};
+    if (client_stays_here(b->p.client.url))
+        node_set(a, extra, SV("contention"), fields_node(a, &contention_fields, &machine));
     struct node *client = client_health_node(a, &b->health);
     node_set(a, client, SV("contention"), fields_node(a, &contention_fields, &b->busy));
     node_set(a, extra, SV("client"), client);

@@ -62,7 +62,7 @@ static enum st add_header(struct arena *a, struct client_headers *h, const char 
     return ST_OK;
 }
 
-static bool stays_here(const char *url)
+bool client_stays_here(const char *url)
 {
     return strstr(url, "//127.") || strstr(url, "//localhost") || strstr(url, "//[::1]");
 }
@@ -81,7 +81,7 @@ enum st client_headers_make(struct arena *a, const char *const *given, size_t n,
         out->list[out->n++] = arena_printf(a, "Authorization: Bearer %s", key);
         add_secret(out, key);
         node_set(a, out->shown, SV("Authorization"), node_str(a, "redacted"));
-        if (strncmp(url, "http://", 7) == 0 && !stays_here(url))
+        if (strncmp(url, "http://", 7) == 0 && !client_stays_here(url))
             log_warn("the API key goes over the network unencrypted: url is not https");
     }
     for (size_t i = 0; i < n; i++)

@@ -20,4 +20,7 @@ enum st client_headers_make(struct arena *a, const char *const *given, size_t n,
                             const char *key_env, const char *url, struct client_headers *out,
                             struct err *e);
 
+/* Whether the url leads to this machine. */
+bool client_stays_here(const char *url);
+
 #endif

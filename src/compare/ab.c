@@ -287,7 +287,7 @@ static enum st measure_repeats(struct arena *a, struct ab *x, const struct align
 static double waited(const struct run *r)
 {
     struct contention busy = contention_of(r->meta, "contention");
-    return contention_share(&busy);
+    return contention_worst(&busy);
 }
 
 static void hold(struct ab_cell *cell, enum compare_cause cause)
@@ -350,9 +350,10 @@ static void find_causes(struct arena *a, struct ab *x)
                                      clause, r->name));
         }
         if (share > CONTENTION_TOO_MUCH && !f[CAUSE_WAITED_FOR_CORES].text) {
+            const struct contention busy = contention_of(r->run.meta, "contention");
             const char *clause =
-                arena_printf(a, "the machine was busy: run %s waited for cores %s of the time",
-                             r->name, words_percent(percent, 100 * share));
+                arena_printf(a, "the machine was busy: %s",
+                             cause_waited(a, &busy, arena_printf(a, "run %s", r->name)));
             struct compare_reason *found =
                 cause_found(a, f, CAUSE_WAITED_FOR_CORES, clause, clause);
             cause_figure(a, found, "share", share);

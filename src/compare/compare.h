@@ -31,9 +31,11 @@
  * made the percentiles of a run at 70 % load 2 to 12 % longer).
  *
  * A fail is inconclusive, too, where the real run or the profile behind the simulated one waited
- * for cores more than CONTENTION_TOO_MUCH of the time (from their metas; base/contention.h); and
- * all judged cells are where the two runs have other arrivals or prompt lengths, or the simulation
- * is of another model or machine than the real run. Causes: compare/cause.h.
+ * for cores, or their machines were under CPU pressure, more than CONTENTION_TOO_MUCH of the time
+ * (from their metas; base/contention.h). Below that it is where what a real run waited made it
+ * slower, or what a profile waited the simulation, by COMPARE_AMPLIFIED times that share. And all
+ * judged cells are where the two runs have other arrivals or prompt lengths, or the simulation is
+ * of another model or machine than the real run. Causes: compare/cause.h.
  *
  * A run that bench rejected because its client was late (`client.verdict` in its meta) leaves all
  * judged cells inconclusive. Such spread runs are refused.
@@ -181,6 +183,8 @@ struct comparison {
     enum verdict verdict;
     /* Machine time in the real run / in the profile or other run - 1; NAN = unknown. */
     double drift;
+    /* contention_worst of the real runs and of what the simulation rests on; 0 = unknown. */
+    double waited_real, waited_sim;
 
     struct compare_reason found[CAUSES];   /* indexed by cause; text NULL = does not hold */
     struct compare_reason reasons[CAUSES]; /* [n_reasons] the causes that made cells inconclusive */

@@ -66,6 +66,9 @@ void cause_figure(struct arena *a, struct compare_reason *r, const char *key, do
 void causes_count(struct compare_reason found[CAUSES], uint32_t set, double error_percent);
 /* Collects causes that left cells inconclusive, by weight; returns their number. */
 size_t causes_weigh(const struct compare_reason found[CAUSES], struct compare_reason out[CAUSES]);
+/* "<what> waited for cores 12 % of the time", by the larger of its own share and the pressure on
+ * its machine. */
+const char *cause_waited(struct arena *a, const struct contention *busy, const char *what);
 /* p99 of the schedule delay in ms where bench rejected the run because of it; else negative. */
 double cause_late_client_ms(const struct run *r);
 

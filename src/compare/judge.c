@@ -138,11 +138,13 @@ static void hold(struct compare_cell *cell, enum compare_cause cause)
 /* Excuses a miss of this size and direction that the metas explain. */
 static void excuse_by_machine(const struct comparison *c, struct compare_cell *cell)
 {
-    const double drift = 100 * fabs(c->drift);
-    if (c->found[CAUSE_WAITED_FOR_CORES].text)
+    const double drift = 100 * fabs(c->drift), size = fabs(cell->error_percent);
+    const double waited = 100 * (cell->error_percent < 0 ? c->waited_real : c->waited_sim);
+    if (fmax(c->waited_real, c->waited_sim) > CONTENTION_TOO_MUCH ||
+        size <= COMPARE_AMPLIFIED * waited)
         hold(cell, CAUSE_WAITED_FOR_CORES);
     if (c->found[CAUSE_MACHINE_CHANGED].text && (c->drift > 0) == (cell->error_percent < 0) &&
-        fabs(cell->error_percent) <= COMPARE_AMPLIFIED * drift)
+        size <= COMPARE_AMPLIFIED * drift)
         hold(cell, CAUSE_MACHINE_CHANGED);
 }
 

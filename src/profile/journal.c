@@ -119,7 +119,7 @@ static const struct line_kind {
     {'v', 2, 2, false, read_visit},    {'h', 5, 7, true, read_host_sample},
     {'b', 1, 1, false, read_run},      {'r', 1, JOURNAL_NUMBERS, true, keep_row},
     {'q', 1, 1, false, keep_row},      {'w', 1, JOURNAL_NUMBERS, false, keep_row},
-    {'y', 2, 2, false, keep_row},      {'c', 3, 3, false, keep_row},
+    {'y', 2, 2, false, keep_row},      {'c', 3, 4, false, keep_row},
     {'e', 11, 11, false, keep_row},    {'i', 8, 8, false, keep_row},
     {'t', 5, 5, true, keep_row},       {'m', 5, 5, true, keep_row},
     {'u', 1, 1, false, keep_row},      {'p', 0, 0, false, read_publishing},

@@ -15,7 +15,7 @@
  *     t, m <train> <prompts> <tokens> <s> <s>             a pass of a train (power_cap.h)
  *     u <s>                                               trains of the power cap are complete
  *     e, i <numbers>                                      power of a loop, idle power (power.h)
- *     c <s> <waiting> <stolen>                            a session is over: its contention
+ *     c <s> <waiting> <stolen> [<pressure>]               a session is over: its contention
  *     p                                                   publishing has begun
  *
  * A last line without its newline is dropped; so are iterations and batches of an incomplete run.

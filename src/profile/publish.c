@@ -62,9 +62,15 @@ static void reference_rows(const struct journal *j, size_t from, size_t to, stru
             vec_push(&out->pass_s[(int)v[0]], v[1]);
 }
 
-static struct contention contention_from(const double v[3])
+static double known(double v)
 {
-    return (struct contention){v[1] < 0 ? (double)NAN : v[1], v[2] < 0 ? (double)NAN : v[2]};
+    return v < 0 ? (double)NAN : v;
+}
+
+/* Of a row 'c' of n numbers. */
+static struct contention contention_from(const double *v, int n)
+{
+    return (struct contention){known(v[1]), known(v[2]), n > 3 ? known(v[3]) : (double)NAN};
 }
 
 /* {at, seconds, used, contention, yardstick} of the session with the lines from .. to. */
@@ -82,7 +88,7 @@ static struct node *session_node(struct session *s, size_t from, size_t to, bool
     row = from;
     v = journal_next(j, 'c', &row, &n);
     if (v && row <= to) {
-        const struct contention c = contention_from(v);
+        const struct contention c = contention_from(v, n);
         node_set(s->a, map, SV("seconds"), node_float(s->a, v[0]));
         node_set(s->a, map, SV("contention"), fields_node(s->a, &contention_fields, &c));
     }
@@ -95,9 +101,9 @@ static struct node *session_node(struct session *s, size_t from, size_t to, bool
     return map;
 }
 
-static bool contended(const double c[3])
+static bool contended(const struct journal *j, const struct journal_row *row)
 {
-    const struct contention all = contention_from(c);
+    const struct contention all = contention_from(j->numbers.p + row->first, row->n);
     return contention_share(&all) > CONTENTION_TOO_MUCH;
 }
 
@@ -112,8 +118,7 @@ static int choose_sessions(struct session *s, bool **used)
         (*used)[i] = true;
     for (size_t i = 0; i < j->rows.n; i++) {
         at += j->rows.p[i].kind == 'n';
-        if (j->rows.p[i].kind != 'c' || at == 0 || !(*used)[at - 1] ||
-            !contended(j->numbers.p + j->rows.p[i].first))
+        if (j->rows.p[i].kind != 'c' || at == 0 || !(*used)[at - 1] || !contended(j, &j->rows.p[i]))
             continue;
         (*used)[at - 1] = false;
         clean--;
@@ -150,13 +155,15 @@ static struct contention contention_of_all(const struct journal *j, const bool *
         if (j->rows.p[i].kind != 'c' || !used[at - 1])
             continue;
         const double *v = j->numbers.p + j->rows.p[i].first;
-        const struct contention c = contention_from(v);
+        const struct contention c = contention_from(v, j->rows.p[i].n);
         all.waiting += v[0] * c.waiting;
         all.stolen += v[0] * c.stolen;
+        all.pressure += v[0] * c.pressure;
         seconds += v[0];
     }
-    return seconds > 0 ? (struct contention){all.waiting / seconds, all.stolen / seconds}
-                       : (struct contention){(double)NAN, (double)NAN};
+    return seconds > 0 ? (struct contention){all.waiting / seconds, all.stolen / seconds,
+                                             all.pressure / seconds}
+                       : (struct contention){(double)NAN, (double)NAN, (double)NAN};
 }
 
 /* Moves the extended bundle aside while the new one is written, and back if that fails. */

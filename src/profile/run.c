@@ -455,15 +455,15 @@ static enum st measure(struct session *s, const char *dir, const char *host, str
     TRY(st);
     struct contention c = contention_since(&quiet);
     if (s->p->clock->is_virtual) /* no real times */
-        c.waiting = c.stolen = (double)NAN;
+        c = (struct contention){(double)NAN, (double)NAN, (double)NAN};
     if (contention_share(&c) > CONTENTION_TOO_MUCH)
         log_warn("profile: the machine was busy with something else: for %.0f %% of the time this "
                  "process needed a core, it had none",
                  100 * contention_share(&c));
-    TRY(journal_row(
-        &s->journal, 'c',
-        (double[]){ns_to_s(clock_mono_ns() - began_ns), number(c.waiting), number(c.stolen)}, 3,
-        e));
+    TRY(journal_row(&s->journal, 'c',
+                    (double[]){ns_to_s(clock_mono_ns() - began_ns), number(c.waiting),
+                               number(c.stolen), number(c.pressure)},
+                    4, e));
     return session_publish(s, dir, host, e);
 }
 

@@ -236,7 +236,7 @@ enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_ru
     }
     node_set(a, meta, SV("counters"), counters);
     node_set(a, meta, SV("params"), params);
-    const struct contention busy = {p->waiting, 0};
+    const struct contention busy = {p->waiting, 0, p->pressure};
     node_set(a, meta, sv_of(strcmp(p->type, "real") == 0 ? "contention" : "profile_contention"),
              fields_node(a, &contention_fields, &busy));
     if (p->reference > 0) {

@@ -28,6 +28,7 @@ struct fake_run {
     const char *error_message; /* of those that failed, with error_type http_503; NULL = none */
     size_t stop_every;         /* every such request stops at half its length; 0 = none */
     double waiting;            /* share of the time it waited for cores */
+    double pressure;           /* of the time in which tasks of the machine did */
     double reference;          /* s; 0 = none */
     int64_t extrapolated;      /* of 1,000 look-ups in a bundle */
     bool no_tokens, no_batches;

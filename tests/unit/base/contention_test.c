@@ -63,6 +63,8 @@ static void sharing_a_core_shows(void **state)
     }
     assert_true(c.waiting > 0.2 && c.waiting < 0.95);
     assert_true(contention_share(&c) > CONTENTION_TOO_MUCH);
+    if (!isnan(c.pressure))
+        assert_true(c.pressure > CONTENTION_TOO_MUCH && c.pressure <= 1);
 }
 
 static void what_is_unknown_is_not_zero(void **state)
@@ -72,9 +74,14 @@ static void what_is_unknown_is_not_zero(void **state)
     struct contention c = contention_since(&nothing);
     assert_true(isnan(c.waiting) && isnan(c.stolen));
     assert_true(isnan(contention_share(&c)));
-    assert_near(contention_share(&(struct contention){0.25, (double)NAN}), 0.25, 0);
-    assert_near(contention_share(&(struct contention){(double)NAN, 0.5}), 0.5, 0);
-    assert_near(contention_share(&(struct contention){0.25, 0.5}), 0.75, 0);
+    assert_near(contention_share(&(struct contention){0.25, (double)NAN, 0}), 0.25, 0);
+    assert_near(contention_share(&(struct contention){(double)NAN, 0.5, 0}), 0.5, 0);
+    assert_true(isnan(c.pressure) && isnan(contention_worst(&c)));
+    assert_near(contention_share(&(struct contention){0.25, 0.5, 0}), 0.75, 0);
+    assert_near(contention_worst(&(struct contention){0.25, 0.5, 0.8}), 0.8, 0);
+    assert_near(contention_worst(&(struct contention){0.25, 0, 0.125}), 0.25, 0);
+    assert_near(contention_worst(&(struct contention){0.25, 0, (double)NAN}), 0.25, 0);
+    assert_near(contention_worst(&(struct contention){(double)NAN, (double)NAN, 0.5}), 0.5, 0);
 }
 
 int main(void)

@@ -71,12 +71,23 @@ static void what_cannot_be_sent_is_refused(void **state)
                "client.api_key_env: TW_TEST_API holds more than one line");
 }
 
+static void an_own_server_is_told_by_its_url(void **state)
+{
+    (void)state;
+    assert_true(client_stays_here("http://127.0.0.1:8000/v1/completions"));
+    assert_true(client_stays_here("http://localhost:8000"));
+    assert_true(client_stays_here("http://[::1]:8000"));
+    assert_false(client_stays_here("http://10.0.0.7:8000"));
+    assert_false(client_stays_here("https://api.example.com/v1/completions"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(values_come_from_the_environment_and_are_not_shown),
         TEST(no_key_is_no_header),
         TEST(what_cannot_be_sent_is_refused),
+        TEST(an_own_server_is_told_by_its_url),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,57 @@ static void a_busy_machine_in_a_repeat_is_the_cause(void **state)
                        repeat));
 }
 
+/* A neighbour that left the run its cores, or a server whose threads are not known. */
+static void pressure_on_the_machine_is_the_cause(void **state)
+{
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    real.pressure = 0.2;
+    real.waiting = 0.001;
+    sim.base_s *= 1.5;
+    compare_fakes(*state, &real, &sim, &c);
+    check(*state, &c, (const char *const[]){"waited_for_cores"}, 1,
+          "inconclusive: the machine was busy: during the real run tasks waited for cores 20 % of "
+          "the "
+          "time");
+}
+
+/* Below the limit a run that waited is slower for it by up to four times that share, a profile that
+ * waited makes the simulation slower. */
+static void what_little_waiting_explains_is_not_judged(void **state)
+{
+    static const struct {
+        double real, profile, faster; /* the simulation than the real run */
+        enum verdict verdict;
+    } cases[] = {
+        {0.04, 0, 1.12, VERDICT_INCONCLUSIVE},
+        {0.04, 0, 1 / 1.12, VERDICT_FAIL},
+        {0, 0.04, 1 / 1.12, VERDICT_INCONCLUSIVE},
+        {0, 0.04, 1.12, VERDICT_FAIL},
+        {0.04, 0, 1.5, VERDICT_FAIL},
+        {0.01, 0.01, 1.12, VERDICT_FAIL},
+    };
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct comparison c;
+        struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+        const char *r = arena_printf(t->a, "real%zu", i), *s = arena_printf(t->a, "sim%zu", i);
+        real.waiting = cases[i].real;
+        sim.waiting = cases[i].profile;
+        real.rate = sim.rate = 1; /* no queues: all times by one factor */
+        real.jitter = sim.jitter = 0;
+        sim.host_s = real.host_s / cases[i].faster, sim.base_s = real.base_s / cases[i].faster;
+        sim.prefill_token_s = real.prefill_token_s / cases[i].faster;
+        sim.sequence_s = real.sequence_s / cases[i].faster;
+        const struct compare_params p = {.real_dir = fake_run_write(t, r, &real),
+                                         .sim_dir = fake_run_write(t, s, &sim),
+                                         .pass_percent = 5,
+                                         .warn_percent = 9};
+        assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+        assert_int_equal(c.verdict, cases[i].verdict);
+    }
+}
+
 /* Both explain every miss; with equal weights the order of the list counts. */
 static void several_causes_stand_by_weight(void **state)
 {
@@ -303,6 +354,8 @@ int main(void)
         TEST(ids_are_stable),
         TEST(a_busy_machine_is_the_cause),
         TEST(a_busy_machine_in_a_repeat_is_the_cause),
+        TEST(pressure_on_the_machine_is_the_cause),
+        TEST(what_little_waiting_explains_is_not_judged),
         TEST(several_causes_stand_by_weight),
         TEST(the_cause_of_more_cells_weighs_more),
         TEST(other_workloads_leave_every_cell_open),
