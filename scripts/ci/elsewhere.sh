@@ -1,8 +1,8 @@
 #!/bin/sh
 # elsewhere.sh SECONDS COMMAND...: runs the command as on another machine: one that was booted that long
 # ago and has a processor of another name. Its monotonic clock, which is what runs and timeouts go by,
-# starts there (a time namespace, Linux 5.6; wants root), and /proc/cpuinfo is another file. What is not
-# permitted is left as it is, saying so.
+# starts there (a time namespace, Linux 5.6; wants root), /proc/cpuinfo is another file, and the folder for
+# temporary files has a space in its name. What is not permitted is left as it is, saying so.
 set -eu
 seconds=$1
 shift
@@ -16,6 +16,9 @@ if unshare --mount mount --bind /proc/version /proc/cpuinfo 2>/dev/null; then
 else
     echo "elsewhere: no mount namespace here (unshare --mount), so on the processor there is"
 fi
+TMPDIR="${TMPDIR:-/tmp}/twinfer elsewhere"
+mkdir -p "$TMPDIR"
+export TMPDIR
 if unshare --time --monotonic "$shift_s" --boottime "$shift_s" true 2>/dev/null; then
     echo "elsewhere: as if booted $seconds s ago"
     exec unshare --time --monotonic "$shift_s" --boottime "$shift_s" "$@"
