@@ -388,6 +388,7 @@ struct bundle_key job_bundle_key(const struct job_context *c, const struct job_m
         .model_name = m->m.name,
         .hub_name = p->model.hub,
         .network_device = p->network_device,
+        .network_chosen = config_origin(c->config, "network_device") == ORIGIN_COMMAND_LINE,
         .model = &m->m,
         .tp = p->parallel.tp,
         .pp = p->parallel.pp,

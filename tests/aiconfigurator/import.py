@@ -70,7 +70,7 @@ def importer(root, out, *more):
 
 
 def simulate(*words):
-    return run(TW, "simulate", "model.ref=model", "hardware=h100", "network_device=h100", "workload=synthetic",
+    return run(TW, "simulate", "model.ref=model", "hardware=h100", "workload=synthetic",
                "workload.arrival.kind=static", "workload.num_requests=1", "workload.lengths.kind=fixed",
                "workload.lengths.prefill_tokens=16", "workload.lengths.decode_tokens=11", *words)
 

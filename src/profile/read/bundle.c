@@ -7,28 +7,6 @@
 #include "profile/read/network.h"
 #include "profile/read/read.h"
 
-/* The folder under the model's name, else, if only that exists, under its name on the hub. */
-static char *folder(struct arena *a, const struct bundle_key *key, const char *kind,
-                    const char *device)
-{
-    const char *of = arena_printf(a, "%s/data/profiling/%s/%s", key->root, kind, device);
-    char *own = fs_join(a, of, key->model_name);
-    char *hub = key->hub_name ? fs_join(a, of, key->hub_name) : NULL;
-    return hub && !fs_is_dir(own) && fs_is_dir(hub) ? hub : own;
-}
-
-/* "compute/h200 has qwen3_0_6b, llama2_7b" or the hardware there is, for the hint. */
-static void add_folders(struct arena *a, struct buf *list, const char *dir)
-{
-    const char **names;
-    size_t n;
-    struct err quiet = {0};
-    if (fs_is_dir(dir) && fs_list(a, dir, &names, &n, &quiet) == ST_OK)
-        for (size_t i = 0; i < n; i++)
-            if (names[i][0] != '.')
-                buf_printf(list, "%s%s", list->n ? ", " : "", names[i]);
-}
-
 static bool is_bundle(struct arena *a, const char *dir)
 {
     return fs_exists(fs_join(a, dir, "mlp.csv")) ||
@@ -65,7 +43,7 @@ static void hint_neighbours(struct arena *a, const struct bundle_key *key, struc
     if (strcmp(what, "models") == 0)
         add_models(a, &list, dir, "");
     else
-        add_folders(a, &list, dir);
+        bundle_list_folders(a, &list, dir);
     if (list.n)
         err_hint(e, "%s has the %s %s", dir, what, buf_str(&list));
     else
@@ -418,71 +396,24 @@ static enum st load_power_cap(struct arena *a, struct bundle *b, struct err *e)
     return power_cap_make(a, node_find(b->meta, "power_cap"), said, table_s, &b->power_cap, e);
 }
 
-static const char *network_dir(struct arena *a, const struct bundle_key *key, const char *network)
-{
-    return arena_printf(a, "%s/data/profiling/network/%s", key->root, network);
-}
-
-static enum st no_network_device(struct arena *a, const struct bundle_key *key, struct err *e)
-{
-    struct buf list = {0};
-    add_folders(a, &list, arena_printf(a, "%s/data/profiling/cpu_overhead", key->root));
-    add_folders(a, &list, arena_printf(a, "%s/data/profiling/network", key->root));
-    err_set(e, ST_INPUT,
-            "network_device: %s/data/profiling has no folder %s, neither in cpu_overhead nor in "
-            "network",
-            key->root, key->network_device);
-    if (list.n)
-        err_hint(e, "there are: %s", buf_str(&list));
-    buf_free(&list);
-    return e->st;
-}
-
-/* The file of the network's folder; the error lists the folders that have one. */
-static enum st network_file(struct arena *a, const struct bundle_key *key, const char *dir,
-                            const char *name, const char *setting, int64_t n, const char **out,
-                            struct err *e)
-{
-    const char *networks = fs_dir(a, dir), **names;
-    struct buf list = {0};
-    size_t n_names = 0;
-    struct err quiet = {0};
-    *out = fs_join(a, dir, name);
-    if (fs_exists(*out))
-        return ST_OK;
-    err_set(e, ST_INPUT, "%s=%lld needs the network's table: there is no %s", setting, (long long)n,
-            *out);
-    if (fs_is_dir(networks) && fs_list(a, networks, &names, &n_names, &quiet) == ST_OK)
-        for (size_t i = 0; i < n_names; i++)
-            if (fs_exists(fs_join(a, fs_join(a, networks, names[i]), name)))
-                buf_printf(&list, "%s%s", list.n ? ", " : "", names[i]);
-    if (list.n)
-        err_hint(e, "network_device= names a network; with that file there are: %s",
-                 buf_str(&list));
-    else
-        err_hint(e, "no network of %s has one", key->root);
-    buf_free(&list);
-    return e->st;
-}
-
 static enum st load_network(struct arena *a, const struct bundle_key *key, const char *network,
                             struct bundle *b, struct err *e)
 {
-    const char *dir = network_dir(a, key, network);
+    const char *dir = bundle_network_dir(a, key, network);
     struct network_key n = {
         .tp = key->tp, .pp = key->pp, .ep = key->ep, .hidden = key->model->hidden};
     b->all_reduces = shard_all_reduces(key->model);
     const char *path;
     if (key->tp > 1) {
-        TRY(network_file(a, key, dir, "all_reduce.csv", "parallel.tp", key->tp, &path, e));
+        TRY(bundle_network_file(a, key, dir, "all_reduce.csv", "parallel.tp", key->tp, &path, e));
         TRY(read_all_reduce(a, path, &n, &b->all_reduce_table, e));
     }
     if (shard_groups(key->tp, key->ep) > 1) {
-        TRY(network_file(a, key, dir, "all_to_all.csv", "parallel.ep", key->ep, &path, e));
+        TRY(bundle_network_file(a, key, dir, "all_to_all.csv", "parallel.ep", key->ep, &path, e));
         TRY(read_all_to_all(a, path, &n, &b->all_to_all_table, e));
     }
     if (key->pp > 1) {
-        TRY(network_file(a, key, dir, "send_recv.csv", "parallel.pp", key->pp, &path, e));
+        TRY(bundle_network_file(a, key, dir, "send_recv.csv", "parallel.pp", key->pp, &path, e));
         TRY(read_send_recv(a, path, &n, &b->send_recv_table, e));
     }
     b->all_to_all = b->all_to_all_table.curve;
@@ -491,20 +422,10 @@ static enum st load_network(struct arena *a, const struct bundle_key *key, const
     return ST_OK;
 }
 
-static const char *network_of(const struct bundle_key *key)
-{
-    return key->network_device ? key->network_device : key->hardware;
-}
-
-static const char *host_file(struct arena *a, const struct bundle_key *key)
-{
-    return fs_join(a, folder(a, key, "cpu_overhead", network_of(key)), "cpu_overheads.csv");
-}
-
 int bundle_files(struct arena *a, const struct bundle_key *key, const char *out[BUNDLE_FILES])
 {
-    const char *dir = folder(a, key, "compute", key->hardware);
-    const char *network = network_dir(a, key, network_of(key));
+    const char *dir = bundle_folder(a, key, "compute", key->hardware);
+    const char *network = bundle_network_dir(a, key, bundle_network_of(a, key));
     const char *const paths[BUNDLE_FILES] = {fs_join(a, dir, BUNDLE_META),
                                              fs_join(a, dir, BUNDLE_UNEVENNESS),
                                              fs_join(a, dir, "mlp.csv"),
@@ -512,7 +433,7 @@ int bundle_files(struct arena *a, const struct bundle_key *key, const char *out[
                                              fs_join(a, dir, BUNDLE_ITERATIONS_FILE),
                                              fs_join(a, dir, BUNDLE_CALIBRATION_FILE),
                                              fs_join(a, dir, BUNDLE_OVERHEADS),
-                                             host_file(a, key),
+                                             bundle_host_file(a, key),
                                              fs_join(a, network, "all_reduce.csv"),
                                              fs_join(a, network, "all_to_all.csv"),
                                              fs_join(a, network, "send_recv.csv")};
@@ -576,7 +497,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
 {
     struct bundle *b = arena_one(a, struct bundle);
     b->root = arena_str(a, key->root);
-    b->dir = folder(a, key, "compute", key->hardware);
+    b->dir = bundle_folder(a, key, "compute", key->hardware);
     b->counts = arena_one(a, struct bundle_counts);
     if (!fs_is_dir(b->dir)) {
         err_set(e, ST_INPUT, "no profiling bundle of model %s for hardware %s: %s is not a folder",
@@ -624,10 +545,8 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     bundle_sum_tables(a, b);
     TRY(load_power_cap(a, b, e));
 
-    const char *network = network_of(key), *host = host_file(a, key);
-    if (key->network_device && !fs_is_dir(fs_dir(a, fs_dir(a, host))) &&
-        !fs_is_dir(network_dir(a, key, network)))
-        return no_network_device(a, key, e);
+    const char *network, *host = bundle_host_file(a, key);
+    TRY(bundle_network(a, key, &network, e));
     if (fs_exists(host))
         TRY(read_host(a, host, key, &b->host, &b->host_prefill, e));
     if (key->pp > 0)
@@ -638,7 +557,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
 
 bool bundle_exists(struct arena *a, const struct bundle_key *key)
 {
-    return fs_is_dir(folder(a, key, "compute", key->hardware));
+    return fs_is_dir(bundle_folder(a, key, "compute", key->hardware));
 }
 
 enum bundle_form bundle_form(const struct bundle *b)

@@ -55,6 +55,7 @@ struct bundle_key {
     const char *root, *hardware, *model_name;
     const char *hub_name;       /* alternative folder name in the bundle, as Vidur's; NULL = none */
     const char *network_device; /* NULL = hardware */
+    bool network_chosen;        /* on the command line: it must be there */
     const struct model *model;  /* rows are filtered by its dimensions */
     int64_t tp, block_size;
     int64_t pp; /* pipeline stages; 0 = the network's tables are not read */

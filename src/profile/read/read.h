@@ -10,6 +10,29 @@
 #include "profile/read/table.h"
 #include "profile/read/unevenness.h"
 
+/* ---- folders and files (folders.c) ---------------------------------------------------------- */
+
+/* The folder under the model's name, else, if only that exists, under its name on the hub. */
+char *bundle_folder(struct arena *a, const struct bundle_key *key, const char *kind,
+                    const char *device);
+/* "qwen3_0_6b, llama2_7b": what is there, for hints. */
+void bundle_list_folders(struct arena *a, struct buf *list, const char *dir);
+
+/* The folder that host times and collectives are read from: the network's. Where it was not chosen
+ * and has none, that of the hardware, if it has. */
+const char *bundle_network_of(struct arena *a, const struct bundle_key *key);
+/* The same, saying so. ST_INPUT: it was chosen and is not there. */
+enum st bundle_network(struct arena *a, const struct bundle_key *key, const char **out,
+                       struct err *e);
+const char *bundle_network_dir(struct arena *a, const struct bundle_key *key, const char *network);
+/* The file of the network's folder; the error lists the folders that have one. */
+enum st bundle_network_file(struct arena *a, const struct bundle_key *key, const char *dir,
+                            const char *name, const char *setting, int64_t n, const char **out,
+                            struct err *e);
+const char *bundle_host_file(struct arena *a, const struct bundle_key *key);
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
 /* Points of the file, in seconds of one repeat. */
 struct read_points {
     struct surface_point *p;
