@@ -136,8 +136,8 @@ class Model:
         else:
             c, own = read_group(path)
         kind = c.get("model_type")
-        if kind not in ("llama", "qwen3", "mixtral", "qwen3_moe"):
-            refuse("models of type %s are not imported; llama, qwen3, mixtral and qwen3_moe are" % kind)
+        if kind not in ("llama", "qwen2", "qwen3", "mixtral", "qwen3_moe"):
+            refuse("models of type %s are not imported; llama, qwen2, qwen3, mixtral and qwen3_moe are" % kind)
         self.name = name or own
         self.layers, self.hidden, self.vocab = c["num_hidden_layers"], c["hidden_size"], c["vocab_size"]
         self.heads = c["num_attention_heads"]

@@ -21,9 +21,10 @@ static const struct {
     const char *type;
     enum model_family family;
 } families[] = {
-    {"qwen3", MODEL_QWEN3},   {"llama", MODEL_LLAMA},     {"bloom", MODEL_BLOOM},
-    {"mistral", MODEL_LLAMA}, {"internlm", MODEL_LLAMA},  {"qwen", MODEL_QWEN},
-    {"phi", MODEL_PHI},       {"mixtral", MODEL_MIXTRAL}, {"qwen3_moe", MODEL_QWEN3_MOE},
+    {"qwen3", MODEL_QWEN3},         {"llama", MODEL_LLAMA}, {"bloom", MODEL_BLOOM},
+    {"mistral", MODEL_LLAMA},       {"qwen2", MODEL_LLAMA}, {"internlm", MODEL_LLAMA},
+    {"qwen", MODEL_QWEN},           {"phi", MODEL_PHI},     {"mixtral", MODEL_MIXTRAL},
+    {"qwen3_moe", MODEL_QWEN3_MOE},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

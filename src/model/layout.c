@@ -35,7 +35,7 @@ static struct weight_layer carve_layer(struct carver *c, const struct model *m)
     const int64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
     const int64_t up = m->act == ACT_SILU_GATED ? 2 * m->intermediate : m->intermediate;
     struct weight_layer l = {.input_norm = carve_norm(c, m)};
-    l.qkv = carve_matrix(c, q + 2 * kv, m->hidden, m->attn_bias);
+    l.qkv = carve_matrix(c, q + 2 * kv, m->hidden, m->attn_bias || m->qkv_bias);
     if (m->qk_norm) {
         l.q_norm = carve(c, (size_t)m->head_dim);
         l.k_norm = carve(c, (size_t)m->head_dim);

@@ -13,8 +13,8 @@
 #include "model/structure.h"
 #include "text/node.h"
 
-/* Families whose tensors engines know. MODEL_LLAMA covers InternLM's first version and Mistral too:
- * Llama with optional biases. */
+/* Families whose tensors engines know. MODEL_LLAMA covers InternLM's first version, Mistral and
+ * Qwen2 too: Llama with optional biases. */
 enum model_family {
     MODEL_QWEN3,
     MODEL_LLAMA,

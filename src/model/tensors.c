@@ -8,7 +8,7 @@
  * that reads it and which part of the operator's weight it is. */
 enum size { NONE, HIDDEN, Q, KV, QKV, HEAD, INTER, VOCAB };
 
-enum when { ALWAYS, QK_NORM, ATTN_BIAS, MLP_BIAS, UNTIED };
+enum when { ALWAYS, QK_NORM, QKV_BIAS, OUT_BIAS, MLP_BIAS, UNTIED };
 
 struct row {
     const char *name;
@@ -25,15 +25,15 @@ static const struct row decoder_first[] = {
 static const struct row decoder_layer[] = {
     {"model.layers.%.input_layernorm.weight", HIDDEN, NONE, ALWAYS, OP_INPUT_NORM, WEIGHT_WHOLE},
     {"model.layers.%.self_attn.q_proj.weight", Q, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_Q},
-    {"model.layers.%.self_attn.q_proj.bias", Q, NONE, ATTN_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_Q},
+    {"model.layers.%.self_attn.q_proj.bias", Q, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_Q},
     {"model.layers.%.self_attn.k_proj.weight", KV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_K},
-    {"model.layers.%.self_attn.k_proj.bias", KV, NONE, ATTN_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_K},
+    {"model.layers.%.self_attn.k_proj.bias", KV, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_K},
     {"model.layers.%.self_attn.v_proj.weight", KV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_V},
-    {"model.layers.%.self_attn.v_proj.bias", KV, NONE, ATTN_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_V},
+    {"model.layers.%.self_attn.v_proj.bias", KV, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_V},
     {"model.layers.%.self_attn.q_norm.weight", HEAD, NONE, QK_NORM, OP_QK_NORM, WEIGHT_Q},
     {"model.layers.%.self_attn.k_norm.weight", HEAD, NONE, QK_NORM, OP_QK_NORM, WEIGHT_K},
     {"model.layers.%.self_attn.o_proj.weight", HIDDEN, Q, ALWAYS, OP_ATTN_POST_PROJ, WEIGHT_WHOLE},
-    {"model.layers.%.self_attn.o_proj.bias", HIDDEN, NONE, ATTN_BIAS, OP_ATTN_POST_PROJ,
+    {"model.layers.%.self_attn.o_proj.bias", HIDDEN, NONE, OUT_BIAS, OP_ATTN_POST_PROJ,
      WEIGHT_WHOLE},
     {"model.layers.%.post_attention_layernorm.weight", HIDDEN, NONE, ALWAYS, OP_POST_ATTN_NORM,
      WEIGHT_WHOLE},
@@ -115,7 +115,8 @@ static bool is_there(const struct model *m, enum when w)
 {
     const bool there[] = {[ALWAYS] = true,
                           [QK_NORM] = m->qk_norm,
-                          [ATTN_BIAS] = m->attn_bias,
+                          [QKV_BIAS] = m->attn_bias || m->qkv_bias,
+                          [OUT_BIAS] = m->attn_bias,
                           [MLP_BIAS] = m->mlp_bias,
                           [UNTIED] = !m->tied};
     return there[w];

@@ -169,7 +169,7 @@ static enum st find_step_rows(struct cuda_forward *f, struct err *e)
     const struct model *m = f->m;
     const struct gpu_kernel *k = &f->programs->kernel[CUDA_DECODE_STEP];
     const bool carried = m->norm == NORM_RMS && m->act == ACT_SILU_GATED && !m->emb_norm &&
-                         !m->attn_bias && !m->mlp_bias;
+                         !m->attn_bias && !m->qkv_bias && !m->mlp_bias;
     const struct cuda_decode_step_args a = rule_step_args(f, 1);
     int blocks = 0;
     f->step_rows = 0;

@@ -68,6 +68,11 @@ static void every_tensor_has_a_place(void **state)
     rows_fill_the_memory(&qwen, t->a);
     rows_fill_the_memory(&bloom, t->a);
     rows_fill_the_memory(&tied, t->a);
+    struct model qwen2 = qwen; /* biases of q, k and v, none of o */
+    qwen2.family = MODEL_LLAMA;
+    qwen2.qk_norm = false;
+    qwen2.qkv_bias = true;
+    rows_fill_the_memory(&qwen2, t->a);
 }
 
 static void what_a_model_lacks_is_0(void **state)
@@ -82,6 +87,10 @@ static void what_a_model_lacks_is_0(void **state)
     weight_layout_make(t->a, &bloom, &s, 64, &l);
     assert_true(l.layers[1].q_norm == 0 && l.emb_norm.b != 0 && l.layers[1].down.bias != 0);
     assert_int_equal(l.embedding, l.lm_head.data);
+    struct model qwen2 = qwen;
+    qwen2.qkv_bias = true;
+    weight_layout_make(t->a, &qwen2, &s, 64, &l);
+    assert_true(l.layers[1].qkv.bias != 0 && l.layers[1].out.bias == 0);
 }
 
 /* An engine that packs its matrices asks for more. */
