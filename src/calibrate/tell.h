@@ -12,4 +12,11 @@ void tell_what_data_said(struct arena *a, const struct theta_prior *prior, struc
  * not have. After tell_what_data_said. */
 void tell_far(struct arena *a, struct calibrate_fit *f);
 
+/* Whether its requests found the server idle more often than not: less than one ran in the mean.
+ * False where the latencies are not known. */
+bool tell_is_idle(const struct observed_stage *s);
+/* What is known of predictions of `whose` first tokens at an idle server, where no such stage was
+ * fitted. */
+const char *tell_idle(struct arena *a, const char *whose);
+
 #endif

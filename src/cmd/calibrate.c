@@ -91,6 +91,8 @@ static void print(struct job_context *c, const struct job_calibration *j)
     node_put(a, result, "prior", node_str(a, j->prior.source));
     if (j->n_checked)
         node_put(a, result, "check", checked_node(a, j));
+    if (j->n_checked)
+        node_put(a, result, "check_note", node_str_or_null(a, j->idle_note));
     if (j->in.n) {
         parameter_table(a, &text, j);
         for (size_t i = 0; i < j->fit.n_notes; i++)
@@ -100,6 +102,8 @@ static void print(struct job_context *c, const struct job_calibration *j)
     }
     if (j->n_checked)
         checked_table(a, &text, j);
+    if (j->idle_note)
+        buf_printf(&text, "%s\n", j->idle_note);
     job_result(c, result, buf_str(&text));
     buf_free(&text);
 }

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "calibrate/tell.h"
 #include "job/sim.h"
 #include "text/csv.h"
 
@@ -414,6 +415,27 @@ static enum st load_model(const struct job_context *c, struct plan *p, struct jo
     return job_model(&here, false, &j->m, e);
 }
 
+static bool fitted_idle(const struct calibrate_input *in)
+{
+    for (size_t i = 0; i < in->n; i++)
+        if (!in->stages[i].left_out && tell_is_idle(in->stages[i].stage))
+            return true;
+    return false;
+}
+
+static void tell_idle_checks(const struct job_context *c, struct job_calibration *j)
+{
+    const char *stages = NULL;
+    for (size_t i = 0; i < c->plan->calibrate.check.n; i++)
+        for (size_t k = 0; k < j->checks[i].n_stages; k++)
+            if (tell_is_idle(&j->checks[i].stages[k]))
+                stages = arena_printf(c->a, "%s%s of %s",
+                                      stages ? arena_printf(c->a, "%s, ", stages) : "",
+                                      j->checks[i].stages[k].name, j->checks[i].name);
+    if (stages && !fitted_idle(&j->in))
+        j->idle_note = tell_idle(c->a, arena_printf(c->a, "at an idle server (stage %s)", stages));
+}
+
 enum st job_calibrate(const struct job_context *c, struct job_calibration *j, struct err *e)
 {
     struct plan p = *c->plan;
@@ -437,6 +459,8 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     const struct calibrate_params params = {&j->trial, &j->shape, &j->prior};
     if (p.calibrate.from.n) {
         TRY(calibrate_fit(c->a, &params, &j->in, &j->fit, e));
+        if (!fitted_idle(&j->in))
+            tell_note(c->a, &j->fit, tell_idle(c->a, "at an idle server"));
         TRY(write_bundle(c, &p, j, e));
     } else {
         calibrate_none(&j->prior, &j->fit);
@@ -444,6 +468,7 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     if (p.calibrate.check.n) {
         TRY(check_all(c, &params, j, e));
         TRY(write_checked(c, j, e));
+        tell_idle_checks(c, j);
     }
     return ST_OK;
 }

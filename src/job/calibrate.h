@@ -25,6 +25,7 @@ struct job_calibration {
     const char *root, *dir;      /* out; the bundle's folder, NULL = none was written */
     struct job_checked *checked; /* [n_checked] */
     size_t n_checked;
+    const char *idle_note; /* on checked stages that found the server idle; NULL = none */
     struct trial trial;
 };
 
