@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/cuda/plan.h"
 #include "engine/registry.h"
@@ -186,6 +187,18 @@ struct job_energy job_power_energy(const struct job_context *c, const struct job
                                p->others == 1 ? " computed" : "es computed", p->meter.board.gpu);
     }
     return out;
+}
+
+double job_power_mean_w(void *self, double from_s, double to_s)
+{
+    const struct job_power *p = self;
+    const int64_t from_ns = p->from_ns + ns_from_s(from_s), to_ns = p->from_ns + ns_from_s(to_s);
+    struct energy e = energy_of(&p->log, from_ns, to_ns);
+    for (double more_s = fmax(p->interval_s, p->meter.update_s);
+         e.how == ENERGY_EXCLUDED && p->log.n && more_s < 2 * ns_to_s(p->to_ns - p->from_ns);
+         more_s *= 2)
+        e = energy_of(&p->log, from_ns - ns_from_s(more_s), to_ns + ns_from_s(more_s));
+    return p->shared || !(e.duration_s > 0) ? (double)NAN : e.joules / e.duration_s;
 }
 
 enum st job_power_alone(const struct job_power *p, struct err *e)

@@ -66,6 +66,9 @@ struct job_energy {
 enum st job_power_stop(const struct job_context *c, struct job_power *p, const struct artifact *art,
                        struct err *e);
 struct job_energy job_power_energy(const struct job_context *c, const struct job_power *p);
+/* Mean power from one second of the window to another, of a bucket narrower than the readings are
+ * apart that of its neighbours; NAN = unknown. After job_power_stop; self: a struct job_power. */
+double job_power_mean_w(void *self, double from_s, double to_s);
 /* ST_REJECTED when others shared the GPU; for when everything is kept. */
 enum st job_power_alone(const struct job_power *p, struct err *e);
 /* `power` of run_meta.json: sensors, conditions, window. After job_power_stop. */

@@ -3,7 +3,6 @@
 #include "artifact/batch_trace.h"
 #include "artifact/vidur_metrics.h"
 #include "base/log.h"
-#include "metrics/time_series.h"
 
 struct record {
     struct record_params p;
@@ -68,8 +67,10 @@ enum st record_open(const struct artifact *art, const struct record_params *p, s
                                   .batch = batches || plan->output.perfetto ? put_batch : NULL,
                                   .iteration = plan->output.time_series ? put_iteration : NULL,
                                   .progress = put_progress}};
-    if (plan->output.time_series)
+    if (plan->output.time_series) {
         r->series = time_series_new(p->serve->replicas);
+        time_series_power(r->series, &p->power);
+    }
     *out = r;
     unsigned with = (tokens ? RUN_WITH_TOKENS : 0) | (batches ? RUN_WITH_BATCHES : 0) |
                     (p->energy ? RUN_WITH_ENERGY : 0) | (p->sessions ? RUN_WITH_SESSIONS : 0);
@@ -110,6 +111,12 @@ enum st record_close(struct record *r, struct err *e)
     if (r->series && first == ST_OK)
         first = time_series_write(r->series, r->art, e);
     return first;
+}
+
+void record_measured(struct record *r, const struct time_series_power *p)
+{
+    if (r->series)
+        time_series_power(r->series, p);
 }
 
 struct summary *record_summary(struct record *r)

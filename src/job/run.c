@@ -173,7 +173,8 @@ static struct node *describe(const struct job_context *c, const struct job_workl
 
 /* Serves the workload into the open artifact; rec is closed, not freed. metered: instead of the
  * run's executor; NULL = that one. */
-static enum st serve_into(const struct job_run *r, const struct executor *metered,
+static enum st serve_into(const struct job_context *c, const struct artifact *art,
+                          const struct job_run *r, const struct executor *metered,
                           const struct serve_params *params, struct feed *feed, struct record *rec,
                           struct node *extra, struct serve_counters *counters,
                           struct job_power *power, struct err *e)
@@ -187,6 +188,11 @@ static enum st serve_into(const struct job_run *r, const struct executor *metere
                                           &source, &sink, &job_stop, counters, e)
                               : r->serve(r->self, &sink, counters, extra, e);
     job_power_end(power);
+    if (st == ST_OK && power->on) {
+        st = job_power_stop(c, power, art, e);
+        record_measured(rec,
+                        &(struct time_series_power){.mean_w = job_power_mean_w, .self = power});
+    }
     enum st close_st = record_close(rec, &close_err);
     log_debug("the loop took %.3f s", ns_to_s(clock_mono_ns() - begin_ns));
     if (st != ST_OK || close_st == ST_OK)
@@ -235,6 +241,8 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
         .what = strcmp(r->type, "real") == 0 ? "bench" : "simulate",
         .total = w->stream ? workload_stream_total(w->stream) : (int64_t)w->w.n,
         .energy = (r->bundle && bundle_has_energy(r->bundle)) || (power.on && r->executors),
+        .power = {.idle_w = r->predictor ? r->predictor->idle_w : 0,
+                  .stages = r->predictor ? r->predictor->stages : 1},
         .sessions =
             w->stream ? workload_stream_has_sessions(w->stream) : workload_has_sessions(&w->w),
     };
@@ -254,8 +262,8 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
         st = reference_measure(r->reference, REFERENCE_SAMPLES, e);
     const struct contention_mark quiet = contention_mark();
     if (st == ST_OK)
-        st = serve_into(r, power.on && r->executors ? &metered : NULL, &params, &feed, rec, extra,
-                        &counters, &power, e);
+        st = serve_into(c, &art, r, power.on && r->executors ? &metered : NULL, &params, &feed, rec,
+                        extra, &counters, &power, e);
     struct contention busy = contention_since(&quiet);
     if (!r->executors) /* an external engine's threads are not ours; ours mostly sleep */
         busy.waiting = (double)NAN;
@@ -275,11 +283,9 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     if (r->uncalibrated)
         node_set(a, shown, SV("prediction"), node_str(a, r->uncalibrated));
     if (st == ST_OK && power.on) {
-        st = job_power_stop(c, &power, &art, e);
         drawn = job_power_energy(c, &power);
-        if (st == ST_OK)
-            node_set(a, extra, SV("power"), job_power_node(c, &power));
-        if (st == ST_OK && drawn.why)
+        node_set(a, extra, SV("power"), job_power_node(c, &power));
+        if (drawn.why)
             say(a, extra, arena_printf(a, "the energy of the run is unknown: %s", drawn.why));
     }
     if (st == ST_OK && w->note)

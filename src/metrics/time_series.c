@@ -23,7 +23,7 @@ struct standing {
     double from_s; /* the state holds since then */
     double end_s;  /* latest end of its batches so far */
     double waiting, running, kv;
-    double joules;      /* energy not charged yet */
+    double joules;      /* energy beyond that of idle devices, not charged yet */
     double watts;       /* power while it is charged */
     struct cell *cells; /* [buckets] */
     struct cell *cell;  /* of from_s, where the bucket ends at edge_s */
@@ -35,6 +35,7 @@ struct time_series {
     int32_t replicas, buckets;
     double width_s, end_s;
     bool has_energy;
+    struct time_series_power power;
     struct standing *of; /* [replicas] */
 };
 
@@ -50,6 +51,11 @@ struct time_series *time_series_new(int32_t replicas)
     for (int32_t i = 0; i < replicas; i++)
         t->of[i].cells = arena_array(a, struct cell, t->buckets);
     return t;
+}
+
+void time_series_power(struct time_series *t, const struct time_series_power *p)
+{
+    t->power = *p;
 }
 
 void time_series_free(struct time_series **pt)
@@ -124,7 +130,7 @@ static inline void charge(struct standing *s, double span_s)
 /* Charges the time from s->from_s on to its buckets; from_s < until_s. */
 static void stand_until(struct time_series *t, struct standing *s, double until_s)
 {
-    s->watts = s->joules > 0 ? s->joules / (until_s - s->from_s) : 0;
+    s->watts = s->joules / (until_s - s->from_s);
     s->joules = 0;
     while (until_s > s->edge_s) {
         if (s->edge_s > s->from_s) {
@@ -157,7 +163,8 @@ void time_series_add(struct time_series *t, const struct serve_iteration *i)
     s->waiting = (double)i->waiting;
     s->running = (double)i->running;
     s->kv = (double)b->kv_blocks;
-    s->joules += i->c->energy_j;
+    s->joules += i->c->energy_j - t->power.idle_w * (i->c->host_s + i->c->device_s);
+    t->has_energy |= i->c->energy_j > 0;
     struct cell *c = s->cell;
     c->iterations++;
     c->batch_size += b->n_decodes + b->n_chunks;
@@ -181,6 +188,15 @@ static void put_mean(struct csv_writer *w, double sum, double over)
     csv_put_double(w, over > 0 ? round(sum / over * DIGITS) / DIGITS : (double)NAN);
 }
 
+static double energy_of(const struct time_series *t, const struct cell *c, double from_s,
+                        double width_s)
+{
+    const struct time_series_power *p = &t->power;
+    if (p->mean_w)
+        return p->mean_w(p->self, from_s, from_s + width_s) * width_s;
+    return c->energy_j + p->idle_w * p->stages * width_s;
+}
+
 static void put_row(struct csv_writer *w, const struct time_series *t, int32_t replica,
                     const struct cell *c, double from_s)
 {
@@ -198,7 +214,7 @@ static void put_row(struct csv_writer *w, const struct time_series *t, int32_t r
     csv_put_int(w, c->prefill_tokens);
     csv_put_int(w, c->decode_tokens);
     put_mean(w, c->busy_s, width_s);
-    put_mean(w, c->energy_j, t->has_energy ? width_s : 0);
+    put_mean(w, energy_of(t, c, from_s, width_s), t->power.mean_w || t->has_energy ? width_s : 0);
     csv_end_row(w);
 }
 
@@ -211,8 +227,6 @@ static void finish(struct time_series *t)
             stand_until(t, s, s->end_s);
         s->from_s = s->end_s;
         t->end_s = s->end_s > t->end_s ? s->end_s : t->end_s;
-        for (int32_t k = 0; k < t->buckets; k++)
-            t->has_energy |= s->cells[k].energy_j > 0;
     }
 }
 

@@ -18,6 +18,18 @@ struct time_series;
 struct time_series *time_series_new(int32_t replicas);
 void time_series_free(struct time_series **t); /* NULL is fine */
 
+/* What power_w is made of beside the energy of batches: power that a stage's devices draw while it
+ * has no batch, and stages of a replica. Or, where power was measured, its mean from one second of
+ * the run to another; NAN = unknown. */
+struct time_series_power {
+    double idle_w;
+    int32_t stages;
+    double (*mean_w)(void *self, double from_s, double to_s);
+    void *self;
+};
+/* Before the first batch; mean_w may come any time before the end. Copied. */
+void time_series_power(struct time_series *t, const struct time_series_power *p);
+
 /* A completed batch. The replica's state at submission holds until its next batch starts or all its
  * batches have ended; in between it is idle. Batches of a replica come in order of their starts. */
 void time_series_add(struct time_series *t, const struct serve_iteration *i);
@@ -38,7 +50,7 @@ struct time_series_row {
     double waiting, running, kv_blocks;    /* means over the bucket's time */
     double busy;                           /* share of the time with a batch running */
     int64_t waiting_max, kv_blocks_max;
-    double power_w; /* energy of the bucket's time over its width; NAN = unknown */
+    double power_w; /* energy of the bucket's time, idle or not, over its width; NAN = unknown */
 };
 
 /* The rows of a folder's time_series.csv, in order; absent gives *n = 0. ST_INPUT at

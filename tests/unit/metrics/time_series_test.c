@@ -76,6 +76,47 @@ static void overlapping_batches_count_once(void **state)
     assert_near((r[0].power_w + r[1].power_w) / 512, 6, 1e-4); /* all of the energy */
 }
 
+/* Two stages that draw 20 W each while idle: a batch that keeps one busy for half a bucket. */
+static void idle_time_draws_power(void **state)
+{
+    struct test *t = *state;
+    struct time_series *s = time_series_new(1);
+    size_t n;
+    time_series_power(s, &(struct time_series_power){.idle_w = 20, .stages = 2});
+    const struct batch b = {.n_decodes = 1};
+    const struct completion c = {.energy_j = 300.0 / 1024, .device_s = 1.0 / 1024};
+    time_series_add(s,
+                    &(struct serve_iteration){.b = &b, .c = &c, .start_s = 0, .end_s = 1.0 / 1024});
+    time_series_add(
+        s, &(struct serve_iteration){.b = &b, .c = &c, .start_s = 2.0 / 512, .end_s = 2.5 / 512});
+    const struct time_series_row *r = write_and_load(t, s, &n);
+    assert_int_equal(n, 3);
+    assert_near(r[0].power_w, (300 + 20 + 2 * 20) / 2.0, 1e-3);
+    assert_near(r[1].power_w, 40, 1e-3);
+    assert_near(r[2].power_w, 300 + 20, 1e-3); /* the last bucket is half as wide */
+}
+
+static double rising(void *self, double from_s, double to_s)
+{
+    return from_s < 1.0 / 512 ? (double)NAN : *(double *)self * (from_s + to_s) / 2;
+}
+
+static void measured_power_is_taken_as_it_is(void **state)
+{
+    struct test *t = *state;
+    struct time_series *s = time_series_new(1);
+    double slope = 512;
+    size_t n;
+    add(s, 0, 0, 0.5 / 512, 0, 0, 3);
+    add(s, 0, 2.0 / 512, 3.0 / 512, 0, 0, 3);
+    time_series_power(s, &(struct time_series_power){.mean_w = rising, .self = &slope});
+    const struct time_series_row *r = write_and_load(t, s, &n);
+    assert_int_equal(n, 3);
+    assert_true(isnan(r[0].power_w));
+    assert_near(r[1].power_w, 1.5, 1e-3);
+    assert_near(r[2].power_w, 2.5, 1e-3);
+}
+
 /* A long run: buckets widen, nothing is lost, and their number stays bounded. */
 static void long_runs_get_wider_buckets(void **state)
 {
@@ -158,6 +199,8 @@ int main(void)
         TEST(means_are_over_time),
         TEST(overlapping_batches_count_once),
         TEST(long_runs_get_wider_buckets),
+        TEST(idle_time_draws_power),
+        TEST(measured_power_is_taken_as_it_is),
         TEST(many_replicas_share_the_buckets),
         TEST(a_run_without_batches_has_no_rows),
         TEST(reading_names_what_is_wrong),
