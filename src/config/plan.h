@@ -46,7 +46,6 @@ struct plan {
             double fp32, tf32, bf16, fp16, fp8, fp4, int8;
         } peak_tflops;                       /* dense; 0 = not known, or none */
         double link_gb_per_s, pcie_gb_per_s; /* of one device, one direction */
-        double power_limit_w, l2_mb;
         int64_t sms;
         const char *profile_root; /* of bundles that ship with it; NULL = none */
     } hardware;

@@ -42,14 +42,8 @@ static const struct option rows[] = {
     {KEY(hardware.pcie_gb_per_s), .unit = "GB/s", .max = 1e9,
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
      .help = "bandwidth from one device to the host, one direction"},
-    {KEY(hardware.power_limit_w), .unit = "W", .max = 1e9,
-     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
-     .help = "power limit of one device as it is sold"},
     {KEY(hardware.sms), .max = 1 << 20, .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE,
      .when = FROM_PEAKS, .help = "streaming multiprocessors of one device"},
-    {KEY(hardware.l2_mb), .unit = "MiB", .max = 1e9,
-     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
-     .help = "L2 cache of one device"},
     {KEY(hardware.profile_root), .commands = SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
      .help =
          "measured bundles that ship with the hardware: read where profile.root is not chosen and "
