@@ -3,8 +3,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,29 +68,36 @@ static void put_line(const char *text, size_t n)
     close(fd);
 }
 
-void capture_refuse(const char *what, const char *s, uint64_t d)
+/* On pages of its own: the text may quote what has no limit. */
+static void put_refusal(const char *what, va_list args, size_t n)
 {
-    char text[1024];
-    int was = atomic_exchange(&capture.state, CAPTURE_OFF);
-    if (was == CAPTURE_OFF)
+    char *text = inject_pages(n + 2);
+    if (!text)
         return;
-        /* `what` is a literal of this library with at most one of each */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    int n = strstr(what, "%s") ? snprintf(text, sizeof text - 1, what, s, (unsigned long long)d)
-                               : snprintf(text, sizeof text - 1, what, (unsigned long long)d);
-#pragma GCC diagnostic pop
-    if (n < 0)
+    vsnprintf(text, n + 1, what, args);
+    text[n] = '\n';
+    put_line(text, n + 1);
+    munmap(text, n + 2);
+}
+
+void capture_refuse(const char *what, ...)
+{
+    va_list args, again;
+    if (atomic_exchange(&capture.state, CAPTURE_OFF) == CAPTURE_OFF)
         return;
-    size_t bytes = (size_t)n < sizeof text - 1 ? (size_t)n : sizeof text - 2;
-    text[bytes++] = '\n';
-    put_line(text, bytes);
+    va_start(args, what);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, what, args);
+    if (n >= 0)
+        put_refusal(what, again, (size_t)n);
+    va_end(again);
+    va_end(args);
 }
 
 void inject_capture_missed(const char *why)
 {
     if (inject_capture_wanted())
-        capture_refuse("allocations may have been missed: %s", why, 0);
+        capture_refuse("allocations may have been missed: %s", why);
 }
 
 /* ---- start, fork ---- */
@@ -127,7 +137,7 @@ bool capture_bind(void)
     void *lib = dlopen(GPU_CUDA_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
     const char *missing = NULL;
     if (!lib) {
-        capture_refuse("the program does not use CUDA when the region begins%s", "", 0);
+        capture_refuse("the program does not use CUDA when the region begins");
         return false;
     }
 #define X(name, arguments, needed)                      \
@@ -138,7 +148,7 @@ bool capture_bind(void)
 #undef X
     capture.bound = !missing;
     if (missing)
-        capture_refuse("the driver is too old: it lacks %s", missing, 0);
+        capture_refuse("the driver is too old: it lacks %s", missing);
     return capture.bound;
 }
 
@@ -151,7 +161,7 @@ uint32_t capture_add_many(enum capsule_kind kind, const void *records, size_t n)
     if (at + n <= CAPSULE_RECORDS_MAX &&
         inject_list_append(l, records, n, capsule_record_bytes(kind)))
         return (uint32_t)at;
-    capture_refuse("no memory for the records of the region%s", "", 0);
+    capture_refuse("no memory for the records of the region");
     return CAPSULE_NONE;
 }
 
@@ -168,13 +178,11 @@ static bool has_memory_for(const struct list *l, size_t n)
     if (n <= SMALL && l->n + n <= l->bytes)
         return true;
     const uint64_t need = 2 * (uint64_t)(l->n + n), there = inject_room_bytes();
-    char text[64];
     if (l->n + n <= SMALL || there >= need)
         return true;
-    snprintf(text, sizeof text, "%llu MiB", (unsigned long long)(there >> 20));
-    capture_refuse("%s of memory are available, and %llu bytes would be needed to keep what the "
-                   "region copies from the host",
-                   text, need);
+    capture_refuse("%" PRIu64 " MiB of memory are available, and %" PRIu64
+                   " bytes would be needed to keep what the region copies from the host",
+                   there >> 20, need);
     return false;
 }
 
@@ -185,7 +193,7 @@ struct capsule_span capture_bytes(const void *p, size_t n)
     if (!has_memory_for(l, n))
         return (struct capsule_span){0};
     if (!inject_list_append(l, p, n, 1)) {
-        capture_refuse("no memory for bytes that the region copies%s", "", 0);
+        capture_refuse("no memory for bytes that the region copies");
         return (struct capsule_span){0};
     }
     return s;
@@ -213,24 +221,24 @@ static bool stop_gpu(bool begin)
         return false;
     CUcontext context = begin ? context_of_thread() : atomic_load(&capture.context);
     if (!context) {
-        capture_refuse("the program has no CUDA context when the region begins%s", "", 0);
+        capture_refuse("the program has no CUDA context when the region begins");
         return false;
     }
     if (atomic_load(&capture.capturing) > 0) {
-        capture_refuse("a stream is in capture when the region %s", begin ? "begins" : "ends", 0);
+        capture_refuse("a stream is in capture when the region %s", begin ? "begins" : "ends");
         return false;
     }
     atomic_store(&capture.context, context);
     if (capture.driver.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) {
-        capture_refuse("cuCtxPushCurrent fails%s", "", 0);
+        capture_refuse("cuCtxPushCurrent fails");
         return false;
     }
     CUresult r = capture.driver.cuCtxSynchronize();
     if (r == CUDA_SUCCESS)
         return true;
     capture.driver.cuCtxPopCurrent_v2(&context);
-    capture_refuse("cuCtxSynchronize fails when the region %s: error %lld",
-                   begin ? "begins" : "ends", (uint64_t)r);
+    capture_refuse("cuCtxSynchronize fails when the region %s: error %d", begin ? "begins" : "ends",
+                   (int)r);
     return false;
 }
 
@@ -270,7 +278,7 @@ void inject_capture_begin(void)
             atomic_store_explicit(&capture.state, CAPTURE_RUNNING, memory_order_release);
         }
     } else if (!has_dir) {
-        capture_refuse("no folder for the capsule%s", "", 0);
+        capture_refuse("no folder for the capsule");
     }
     pthread_mutex_unlock(&capture.work);
     stopped_ns = clock_mono_ns() - stopped_at_ns;
@@ -360,7 +368,7 @@ static void write_launches(void)
     if (!error && rename(part, path) != 0)
         error = errno;
     if (error)
-        capture_refuse("cannot write %s: errno %lld", path, (uint64_t)error);
+        capture_refuse("cannot write %s: errno %d", path, error);
 }
 
 static void finish(int64_t wall_ns)

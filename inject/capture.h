@@ -73,9 +73,8 @@ static inline bool capture_is(enum capture_state s)
     return atomic_load_explicit(&capture.state, memory_order_acquire) == (int)s;
 }
 
-/* Ends the capture, with the reason; `what` may hold "%s" and "%llx" or "%lld", once each, in that
- * order. */
-void capture_refuse(const char *what, const char *s, uint64_t d);
+/* Ends the capture, with the reason. The first reason stays. */
+void capture_refuse(const char *what, ...) __attribute__((format(printf, 1, 2)));
 bool capture_bind(void); /* the driver's functions; refuses when one is missing */
 
 /* Lock `work` held. Adds a record, returns its index; CAPSULE_NONE (and a refusal) without memory.
@@ -112,8 +111,11 @@ struct capture_function { /* a handle that the program launches */
     bool unsure;         /* other images may be meant as well */
     uint32_t in_capsule; /* 1 + its index in CAPSULE_FUNCTIONS */
     uint32_t first_param, n_params, params_bytes;
-    char name[512];
+    size_t name_at;  /* capture_function_name; a mangled name may have many KiB */
+    char shown[128]; /* the name for people, its end left out when it is longer */
 };
+/* Valid until the next capture_function_of. */
+const char *capture_function_name(const struct capture_function *f);
 void capture_module_reset(void);
 /* Lock `work` held. NULL and a refusal where the driver does not tell. Valid until the next call.
  */

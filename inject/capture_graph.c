@@ -1,5 +1,6 @@
 /* CUDA graphs: their nodes are kept when a graph is instantiated, since the program may destroy the
  * graph then, and take the place of each launch inside the region. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "inject/capture.h"
@@ -324,7 +325,7 @@ static void instantiated(CUgraphExec exec, CUgraph graph)
     if (!x)
         x = unused ? unused : inject_list_grow(&graphs, 1, sizeof *x);
     if (!x || !capture_bind()) {
-        capture_refuse("no memory to list graphs%s", "", 0);
+        capture_refuse("no memory to list graphs");
         return;
     }
     release(x);
@@ -480,8 +481,8 @@ static bool add_copies(const struct expanded *x, CUstream handle)
         bool reached;
         if (capture_memory_is_host(m.from, m.width, &reached) && is_written_in(x, &m)) {
             capture_refuse("not captured: a CUDA graph that copies from host memory which it "
-                           "writes, at 0x%llx",
-                           NULL, m.from);
+                           "writes, at 0x%" PRIx64,
+                           m.from);
             return false;
         }
         if (!capture_copy_drain(&m, handle) || !capture_copy_finish(&m) ||
@@ -496,7 +497,7 @@ void capture_graph_launch(CUgraphExec exec, CUstream handle, uint32_t stream)
     struct expanded *x = find(exec);
     if (!x || x->wrong) {
         capture_refuse("not captured: a CUDA graph with %s",
-                       x ? x->wrong : "nodes that were not seen", 0);
+                       x ? x->wrong : "nodes that were not seen");
         return;
     }
     const struct bases b = {CAPTURE_COUNT(OPS),      CAPTURE_COUNT(EDGES),

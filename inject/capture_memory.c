@@ -1,4 +1,6 @@
 /* What the program allocates: every kind, from the start of the process on. */
+#include <inttypes.h>
+
 #include "base/clock.h"
 #include "inject/capture.h"
 
@@ -367,9 +369,9 @@ bool capture_memory_check(uint64_t *live_bytes)
     if (!why && out_of_memory)
         why = "more allocations than there is memory to list them";
     if (why)
-        capture_refuse("not captured: %s, at 0x%llx", why, where);
+        capture_refuse("not captured: %s, at 0x%" PRIx64, why, where);
     else if (unsupported)
-        capture_refuse("not captured: textures, surfaces and arrays (%s)", unsupported, 0);
+        capture_refuse("not captured: textures, surfaces and arrays (%s)", unsupported);
     return !why && !unsupported;
 }
 
@@ -403,7 +405,7 @@ bool capture_memory_write(void)
     }
     pthread_mutex_unlock(&capture.memory);
     if (why || unsupported || !ok) {
-        capture_refuse("not captured: %s, used inside the region, at 0x%llx",
+        capture_refuse("not captured: %s, used inside the region, at 0x%" PRIx64,
                        why           ? why
                        : unsupported ? unsupported
                                      : "allocations without number",

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* memmem */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +27,7 @@ struct image {
 static struct list images;        /* lock `images` */
 static struct list functions;     /* of struct capture_function; lock `work` */
 static struct list params;        /* of struct capsule_param; lock `work` */
+static struct list names;         /* of functions, one after the other, with their NUL; likewise */
 static _Atomic bool handles_void; /* a module was unloaded: its handles may be given again */
 static _Atomic bool lost_image;
 static uint64_t unread; /* lock `work` */
@@ -42,6 +44,7 @@ void capture_module_reset(void)
     inject_list_free(&images);
     inject_list_free(&functions);
     inject_list_free(&params);
+    inject_list_free(&names);
     memset(numbers, 0, sizeof numbers);
     atomic_store(&handles_void, false);
     atomic_store(&lost_image, false);
@@ -251,12 +254,30 @@ static bool describe_params(struct capture_function *f)
         struct capsule_param p = {(uint32_t)offset, (uint32_t)bytes};
         if (offset + bytes > CAPSULE_PARAMS_MAX_BYTES || bytes == 0 ||
             !inject_list_append(&params, &p, 1, sizeof p)) {
-            capture_refuse("kernel %s: its parameters have no known layout", f->name, 0);
+            capture_refuse("kernel %s: its parameters have no known layout", f->shown);
             return false;
         }
         f->params_bytes = p.offset + p.bytes;
         f->n_params++;
     }
+    return true;
+}
+
+const char *capture_function_name(const struct capture_function *f)
+{
+    return LIST_AT(&names, char, f->name_at);
+}
+
+static bool keep_name(struct capture_function *f, const char *name)
+{
+    f->name_at = names.n;
+    if (!inject_list_append(&names, name, strlen(name) + 1, 1)) {
+        capture_refuse("no memory for the names of kernels");
+        return false;
+    }
+    const int n = snprintf(f->shown, sizeof f->shown, "%s", name);
+    if (n >= (int)sizeof f->shown)
+        memcpy(f->shown + sizeof f->shown - 4, "...", 4);
     return true;
 }
 
@@ -273,18 +294,13 @@ static bool describe(const void *handle, struct capture_function *f)
         (capture.driver.cuKernelGetFunction(&of_kernel, (CUkernel)(uintptr_t)handle) !=
              CUDA_SUCCESS ||
          capture.driver.cuFuncGetName(&name, f->function = of_kernel) != CUDA_SUCCESS)) {
-        capture_refuse("a kernel's function has no name, handle 0x%llx", "",
-                       (uint64_t)(uintptr_t)handle);
+        capture_refuse("a kernel's function has no name, handle %p", handle);
         return false;
     }
-    if (!name || strlen(name) >= sizeof f->name) {
-        capture_refuse("the name of a kernel is longer than 511 bytes: %.200s", name ? name : "",
-                       0);
+    if (!keep_name(f, name ? name : ""))
         return false;
-    }
-    memcpy(f->name, name, strlen(name) + 1);
     if (capture.driver.cuFuncGetModule(&f->module, f->function) != CUDA_SUCCESS) {
-        capture_refuse("kernel %s has no module", f->name, 0);
+        capture_refuse("kernel %s has no module", f->shown);
         return false;
     }
     if ((const void *)f->function != handle && capture.driver.cuKernelGetLibrary &&
@@ -296,7 +312,8 @@ static bool describe(const void *handle, struct capture_function *f)
         .registers = (uint32_t)attribute(f->function, CU_FUNC_ATTRIBUTE_NUM_REGS),
         .static_shared = (uint32_t)attribute(f->function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)};
     pthread_mutex_lock(&capture.images);
-    f->image = find_image(f->module, library, just_now, f->name, &want, &f->unsure);
+    f->image =
+        find_image(f->module, library, just_now, capture_function_name(f), &want, &f->unsure);
     pthread_mutex_unlock(&capture.images);
     return describe_params(f);
 }
@@ -330,7 +347,7 @@ struct capture_function *capture_function_of(const void *handle)
     if (!capture_bind() || !describe(handle, &f))
         return NULL;
     if (!inject_list_append(&functions, &f, 1, sizeof f)) {
-        capture_refuse("no memory for the list of kernels%s", "", 0);
+        capture_refuse("no memory for the list of kernels");
         return NULL;
     }
     return LIST_AT(&functions, struct capture_function, functions.n - 1);
@@ -401,27 +418,28 @@ void capture_modules_start(void)
 uint32_t capture_function_use(struct capture_function *f)
 {
     static const char *const collectives[] = {"ncclDevKernel", "ncclKernel", "nvshmem"};
+    const char *name = capture_function_name(f);
     if (f->in_capsule)
         return f->in_capsule - 1;
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
-        if (strncmp(f->name, collectives[i], strlen(collectives[i])) == 0) {
-            capture_refuse("not captured: communication with other GPUs: kernel %s", f->name, 0);
+        if (strncmp(name, collectives[i], strlen(collectives[i])) == 0) {
+            capture_refuse("not captured: communication with other GPUs: kernel %s", f->shown);
             return CAPSULE_NONE;
         }
     if (!f->image) {
-        capture_refuse("no image was seen of the module of kernel %s, among %lld", f->name,
+        capture_refuse("no image was seen of the module of kernel %s, among %zu", f->shown,
                        images.n);
         return CAPSULE_NONE;
     }
     if (f->unsure) {
         capture_refuse("not captured: kernel %s is in several modules, with different code, whose "
                        "loading was not seen apart",
-                       f->name, 0);
+                       f->shown);
         return CAPSULE_NONE;
     }
     struct capsule_function out = {
         .module = use_image(f->image - 1),
-        .name = capture_bytes(f->name, strlen(f->name)),
+        .name = capture_bytes(name, strlen(name)),
         .first_param = capture_add_many(
             CAPSULE_PARAMS, LIST_AT(&params, struct capsule_param, f->first_param), f->n_params),
         .n_params = f->n_params,
@@ -482,7 +500,7 @@ bool capture_params(const struct capture_function *f, void **values, void **extr
         memcpy(to + p->offset, values[i], p->bytes);
     }
     if (!values)
-        capture_refuse("kernel %s is launched without parameters", f->name, 0);
+        capture_refuse("kernel %s is launched without parameters", f->shown);
     return values != NULL;
 }
 
@@ -521,10 +539,9 @@ bool capture_params_check(const struct capture_function *f, const unsigned char 
             if (word < LOWEST || word >= CAPSULE_ADDRESS_END || capture_memory_reach(word) ||
                 !is_pointer(word) || in_globals(word))
                 continue;
-            char text[640];
-            snprintf(text, sizeof text, "kernel %s: parameter %u", f->name, i);
-            capture_refuse("%s points to memory that was not seen being allocated, at 0x%llx", text,
-                           word);
+            capture_refuse("kernel %s: parameter %u points to memory that was not seen being "
+                           "allocated, at 0x%" PRIx64,
+                           f->shown, i, word);
             return false;
         }
     }
@@ -547,7 +564,7 @@ static bool write_image(const char *path, const struct image *m)
     if (fd >= 0 && close(fd) != 0)
         ok = false;
     if (!ok)
-        capture_refuse("cannot write %s: errno %lld", path, (uint64_t)errno);
+        capture_refuse("cannot write %s: errno %d", path, errno);
     return ok;
 }
 
@@ -556,10 +573,10 @@ bool capture_images_write(const char *dir, uint64_t *globals_unread)
     char path[sizeof capture.dir + 64];
     *globals_unread = unread;
     if (atomic_load(&lost_image))
-        capture_refuse("no memory to keep the image of a module%s", "", 0);
+        capture_refuse("no memory to keep the image of a module");
     snprintf(path, sizeof path, "%s/" CAPSULE_IMAGES, dir);
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-        capture_refuse("cannot create %s: errno %lld", path, (uint64_t)errno);
+        capture_refuse("cannot create %s: errno %d", path, errno);
         return false;
     }
     bool ok = true;

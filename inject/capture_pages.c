@@ -1,8 +1,10 @@
 /* Memory before and after the region: pieces of at most a page, read by a few threads, each with
- * pinned memory of its own. */
+ * pinned memory of its own. A piece that is all zero takes no space, so that what a program
+ * reserves and does not use is free; how much space the rest takes is known once all was read. */
 #define _GNU_SOURCE /* O_LARGEFILE and pwrite on old libcs */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,9 +22,11 @@ static struct reading {
     size_t n;
     bool after; /* keep those whose hash differs */
     _Atomic size_t next;
-    _Atomic uint64_t at; /* end of the file */
+    _Atomic uint64_t at; /* end of the file, or where it would be */
+    uint64_t most;       /* of it: the disk has no room for more */
     _Atomic int error;   /* errno of the file, or CUresult of a copy plus FIRST_OF_CUDA */
     _Atomic uint64_t failed_at;
+    uint64_t hash_of_zeros; /* of a page */
     CUcontext context;
 } r;
 enum { FIRST_OF_CUDA = 100000 };
@@ -61,20 +65,27 @@ static const unsigned char *content(const struct capsule_page *p, unsigned char 
     return result == CUDA_SUCCESS ? room : NULL;
 }
 
+static uint64_t hash_of(const unsigned char *bytes, const struct capsule_page *p)
+{
+    const bool whole_zero = (p->flags & CAPSULE_ZERO) && p->bytes == CAPSULE_PAGE_BYTES;
+    return whole_zero ? r.hash_of_zeros : capsule_hash(bytes, p->bytes);
+}
+
 static void read_piece(struct capsule_page *p, unsigned char *room)
 {
     const unsigned char *bytes = content(p, room);
     if (!bytes)
         return;
-    uint64_t hash = capsule_hash(bytes, p->bytes);
-    bool keep = !r.after || !p->flags || hash != p->hash;
+    const bool differs_from = r.after && p->flags;
     p->flags = capsule_is_zero(bytes, p->bytes) ? CAPSULE_ZERO : 0;
+    const uint64_t hash = hash_of(bytes, p);
+    const bool keep = !differs_from || hash != p->hash;
     p->hash = hash;
     p->file_bytes = keep && !p->flags ? p->bytes : 0;
     p->at = atomic_fetch_add(&r.at, p->file_bytes);
     if (!keep)
         p->bytes = 0; /* to be left out */
-    if (p->file_bytes > 0 && !put(bytes, p->bytes, p->at))
+    if (p->file_bytes > 0 && p->at + p->file_bytes <= r.most && !put(bytes, p->bytes, p->at))
         fail(errno ? errno : EIO, p->address);
 }
 
@@ -108,23 +119,68 @@ static bool read_all(unsigned char *rooms)
     int error = atomic_load(&r.error);
     uint64_t where = atomic_load(&r.failed_at);
     if (error >= FIRST_OF_CUDA) {
-        char text[64];
-        snprintf(text, sizeof text, "error %d", error - FIRST_OF_CUDA);
-        capture_refuse("memory cannot be read: cuMemcpyDtoH: %s at 0x%llx", text, where);
+        capture_refuse("memory cannot be read: cuMemcpyDtoH: error %d at 0x%" PRIx64,
+                       error - FIRST_OF_CUDA, where);
     } else if (error) {
-        capture_refuse("cannot write memory into %s: errno %lld", capture.dir, (uint64_t)error);
+        capture_refuse("cannot write memory into %s: errno %d", capture.dir, error);
     }
     return error == 0;
 }
 
-static bool read_into(const char *name, struct capsule_page *pages, size_t n, bool after)
+/* ---- space on the disk ---- */
+
+/* A copy here, and the capsule that the host packs from it, which may be a tenth larger. `kept`:
+ * bytes that are here already and are packed too. */
+enum { TENTHS_COPIED = 10, TENTHS_PACKED = 11, SPARE_BYTES = 64 << 20 };
+
+static uint64_t space_for(uint64_t bytes, uint64_t kept)
 {
+    return bytes / 10 * (TENTHS_COPIED + TENTHS_PACKED) + kept / 10 * TENTHS_PACKED + SPARE_BYTES;
+}
+
+static uint64_t space_there(void)
+{
+    struct statvfs s;
+    return statvfs(capture.dir, &s) == 0 ? (uint64_t)s.f_bavail * s.f_frsize : UINT64_MAX;
+}
+
+/* How many bytes may be written there. */
+static uint64_t most_bytes(uint64_t there, uint64_t kept)
+{
+    const uint64_t other = space_for(0, kept);
+    return there <= other ? 0 : (there - other) / (TENTHS_COPIED + TENTHS_PACKED) * 10;
+}
+
+static uint64_t mib(uint64_t bytes)
+{
+    return (bytes + (1 << 20) - 1) >> 20;
+}
+
+/* `bytes` are not zero, and are the content of pages of `held` bytes. */
+static bool had_space(uint64_t there, uint64_t bytes, uint64_t kept, uint64_t held)
+{
+    if (bytes <= r.most)
+        return true;
+    capture_refuse("%" PRIu64 " MiB of disk space are free, and %" PRIu64
+                   " MiB are needed for the %" PRIu64
+                   " MiB of memory that are not zero, of %" PRIu64 " MiB that the program holds"
+                   "\n" CAPSULE_REFUSED_HINT "out= on a disk with more room, or a program that "
+                   "fills less memory before the region",
+                   there >> 20, mib(space_for(bytes, kept)), mib(bytes + kept), mib(held));
+    return false;
+}
+
+/* kept, held: as above. */
+static bool read_into(const char *name, struct capsule_page *pages, size_t n, bool after,
+                      uint64_t kept, uint64_t held)
+{
+    const uint64_t there = space_there();
     char path[sizeof capture.dir + 32];
     void *rooms = NULL;
     int m = snprintf(path, sizeof path, "%s/%s", capture.dir, name);
     r.fd = m > 0 ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
     if (r.fd < 0) {
-        capture_refuse("cannot create %s: errno %lld", path, (uint64_t)errno);
+        capture_refuse("cannot create %s: errno %d", path, errno);
         return false;
     }
     r.pages = pages;
@@ -134,11 +190,16 @@ static bool read_into(const char *name, struct capsule_page *pages, size_t n, bo
     atomic_store(&r.next, 0);
     atomic_store(&r.at, 0);
     atomic_store(&r.error, 0);
+    r.most = most_bytes(there, kept);
     bool ok = capture.driver.cuMemHostAlloc(&rooms, (size_t)THREADS * CAPSULE_PAGE_BYTES, 0) ==
               CUDA_SUCCESS;
     if (!ok)
-        capture_refuse("no pinned memory to read memory through%s", "", 0);
-    ok = ok && read_all(rooms);
+        capture_refuse("no pinned memory to read memory through");
+    if (ok) {
+        memset(rooms, 0, CAPSULE_PAGE_BYTES);
+        r.hash_of_zeros = capsule_hash(rooms, CAPSULE_PAGE_BYTES);
+        ok = read_all(rooms) && had_space(there, atomic_load(&r.at), kept, held);
+    }
     if (rooms)
         capture.driver.cuMemFreeHost(rooms);
     close(r.fd);
@@ -159,40 +220,25 @@ static bool split(uint64_t from, uint64_t to, struct list *out)
     return true;
 }
 
-/* Space for a copy of it here, and for the capsule that the host packs from it. */
-static bool has_space(uint64_t bytes)
-{
-    struct statvfs s;
-    if (statvfs(capture.dir, &s) != 0)
-        return true; /* not known */
-    uint64_t there = (uint64_t)s.f_bavail * s.f_frsize, need = bytes / 10 * 22 + (64u << 20);
-    char text[96];
-    if (there >= need)
-        return true;
-    snprintf(text, sizeof text, "%llu MiB of disk space are free, and %llu MiB",
-             (unsigned long long)(there >> 20), (unsigned long long)(need >> 20));
-    capture_refuse("%s are needed for %llu bytes of memory", text, bytes);
-    return false;
-}
-
 bool capture_pages_before(uint64_t live_bytes)
 {
     struct list *out = &capture.sections[CAPSULE_PAGES];
-    if (!has_space(live_bytes) || !capture_memory_write())
+    if (!capture_memory_write())
         return false;
     const struct list *all = &capture.sections[CAPSULE_ALLOCATIONS];
     for (size_t i = 0; i < all->n; i++) {
         const struct capsule_allocation *a = LIST_AT(all, struct capsule_allocation, i);
         if (i > 0 && a[-1].address + a[-1].bytes > a->address) {
-            capture_refuse("two allocations overlap%s at 0x%llx", "", a->address);
+            capture_refuse("two allocations overlap at 0x%" PRIx64, a->address);
             return false;
         }
         if (!split(a->address, a->address + a->bytes, out)) {
-            capture_refuse("no memory to list pages%s", "", 0);
+            capture_refuse("no memory to list pages");
             return false;
         }
     }
-    return read_into(CAPSULE_MEMORY_RAW, LIST_AT(out, struct capsule_page, 0), out->n, false);
+    return read_into(CAPSULE_MEMORY_RAW, LIST_AT(out, struct capsule_page, 0), out->n, false, 0,
+                     live_bytes);
 }
 
 /* ---- after ---- */
@@ -298,12 +344,18 @@ bool capture_pages_after(void)
 {
     struct list *out = &capture.sections[CAPSULE_AFTER];
     if (!capture_memory_write() || !candidates(out)) {
-        capture_refuse("no memory to list pages%s", "", 0);
+        capture_refuse("no memory to list pages");
         return false;
     }
     struct capsule_page *v = LIST_AT(out, struct capsule_page, 0);
     sort(v, out->n);
-    if (!read_into(CAPSULE_CHANGED_RAW, v, out->n, true))
+    uint64_t before = 0, held = 0;
+    const struct list *pages = &capture.sections[CAPSULE_PAGES];
+    for (size_t i = 0; i < pages->n; i++) {
+        before += LIST_AT(pages, struct capsule_page, i)->file_bytes;
+        held += LIST_AT(pages, struct capsule_page, i)->bytes;
+    }
+    if (!read_into(CAPSULE_CHANGED_RAW, v, out->n, true, before, held))
         return false;
     size_t kept = 0;
     for (size_t i = 0; i < out->n; i++) {

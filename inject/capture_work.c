@@ -1,4 +1,5 @@
 /* Inside the region: what the program gives to the GPU, and what waits for what. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -54,7 +55,7 @@ static uint32_t stream_of(uint64_t handle, bool per_thread)
         out.priority = priority;
     struct stream s = {key, CAPSULE_NONE};
     if (!inject_list_append(&streams, &s, 1, sizeof s))
-        capture_refuse("no memory for the list of streams%s", "", 0);
+        capture_refuse("no memory for the list of streams");
     return capture_add(CAPSULE_STREAMS, &out);
 }
 
@@ -65,7 +66,7 @@ static struct known_event *event_of(CUevent handle)
             return LIST_AT(&events, struct known_event, i);
     struct known_event e = {handle, CAPSULE_NONE};
     if (!inject_list_append(&events, &e, 1, sizeof e)) {
-        capture_refuse("no memory for the list of events%s", "", 0);
+        capture_refuse("no memory for the list of events");
         return NULL;
     }
     return LIST_AT(&events, struct known_event, events.n - 1);
@@ -138,8 +139,7 @@ static void launch(const void *function, const uint32_t shape[7], void **params,
         if (a.id == 0) /* ignored by the driver too */
             continue;
         if (!capsule_keeps_attribute(a.id)) {
-            capture_refuse("not captured: kernel %s is launched with attribute %lld", f->name,
-                           a.id);
+            capture_refuse("not captured: kernel %s is launched with attribute %u", f->shown, a.id);
             return;
         }
         capture_add(CAPSULE_ATTRIBUTES, &a);
@@ -218,10 +218,10 @@ bool capture_copy_drain(const struct capsule_copy *m, CUstream handle)
         return true;
     if (atomic_load(&capture.capturing) > 0) /* waiting would break that capture */
         capture_refuse("not captured: a copy from page-locked memory while a stream is in "
-                       "capture, at 0x%llx",
-                       NULL, m->from);
+                       "capture, at 0x%" PRIx64,
+                       m->from);
     else if (capture.driver.cuStreamSynchronize(handle) != CUDA_SUCCESS)
-        capture_refuse("the source of a copy cannot be waited for, at 0x%llx", NULL, m->from);
+        capture_refuse("the source of a copy cannot be waited for, at 0x%" PRIx64, m->from);
     return !capture_is(CAPTURE_OFF);
 }
 
@@ -230,7 +230,7 @@ bool capture_copy_finish(struct capsule_copy *m)
     m->to_place = place_of(m->to, span_of(m, m->to_pitch, m->to_slice));
     m->from_place = place_of(m->from, span_of(m, m->from_pitch, m->from_slice));
     if (!m->to_place || !m->from_place) {
-        capture_refuse("a copy of memory that was not seen being allocated%s, at 0x%llx", "",
+        capture_refuse("a copy of memory that was not seen being allocated, at 0x%" PRIx64,
                        m->to_place ? m->from : m->to);
         return false;
     }
@@ -312,7 +312,7 @@ static void set(struct capsule_set s, uint32_t stream)
         return;
     s.value &= s.unit_bytes == 4 ? UINT32_MAX : (1u << 8 * s.unit_bytes) - 1;
     if (!capture_memory_of(s.to, (s.height - 1) * s.pitch + s.width * s.unit_bytes)) {
-        capture_refuse("a set of memory that was not seen being allocated%s, at 0x%llx", "", s.to);
+        capture_refuse("a set of memory that was not seen being allocated, at 0x%" PRIx64, s.to);
         return;
     }
     uint32_t item = capture_add(CAPSULE_SETS, &s);
@@ -394,7 +394,7 @@ static void put(const struct row *row, const void *params, CUstream handle, uint
                                  : capture_copy_of_3d((const void *)(uintptr_t)v[0], &m))
             copy(&m, handle, stream);
         else
-            capture_refuse("not captured: a copy of an array%s", "", 0);
+            capture_refuse("not captured: a copy of an array");
         break;
     case SET:
         set((struct capsule_set){v[0], v[2], 1, 0, (uint32_t)v[1], row->unit}, stream);
@@ -435,7 +435,7 @@ static void entered(const CUpti_CallbackData *d, const struct row *row, uint64_t
 {
     if (d->context && d->context != atomic_load(&capture.context)) {
         capture_refuse("not captured: work in a second CUDA context or on a second GPU (%s)",
-                       d->functionName ? d->functionName : "", 0);
+                       d->functionName ? d->functionName : "");
         return;
     }
     uint32_t stream = stream_of(handle, per_thread);
@@ -498,7 +498,7 @@ static void called(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_C
     } else if (capture_is(CAPTURE_RUNNING)) {
         uint64_t handle = row ? stream_handle(row, d->functionParams) : 0;
         if (!row && entry)
-            capture_refuse("not captured: %s", d->functionName ? d->functionName : "a call", 0);
+            capture_refuse("not captured: %s", d->functionName ? d->functionName : "a call");
         else if (row && !is_capturing(handle, per_thread))
             (entry ? entered : returned)(d, row, handle, per_thread);
     }
@@ -514,7 +514,7 @@ static void younger_called(struct guest_thread *me, const CUpti_CallbackData *d,
     const char *name = d->functionName ? d->functionName : "";
     (void)me, (void)id;
     if (d->callbackSite == CUPTI_API_ENTER && capture_is(CAPTURE_RUNNING) && !strstr(name, "Get"))
-        capture_refuse("not captured: %s, which is younger than this recorder", name, 0);
+        capture_refuse("not captured: %s, which is younger than this recorder", name);
 }
 
 const struct handler inject_handler_capture_younger = {WHILE_RECORDING, wanted, younger_called,

@@ -11,30 +11,37 @@ static bool ends_with(const char *name, const char *suffix)
     return n > m && strcmp(name + n - m, suffix) == 0;
 }
 
-static const char *refusal(struct arena *a, const char *dir)
+/* *hint: what would help; NULL = the recorder does not say. */
+static const char *refusal(struct arena *a, const char *dir, const char **hint)
 {
     struct sv text;
     struct err ignored = {0};
     if (fs_read(a, fs_join(a, dir, CAPSULE_REFUSED), 1 << 16, &text, &ignored) != ST_OK)
         return NULL;
-    return arena_strn(a, text.p, strcspn(text.p, "\n"));
+    const size_t n = strcspn(text.p, "\n"), begins = strlen(CAPSULE_REFUSED_HINT);
+    const char *next = text.p + n + (text.p[n] != 0);
+    *hint = strncmp(next, CAPSULE_REFUSED_HINT, begins) == 0
+                ? arena_strn(a, next + begins, strcspn(next + begins, "\n"))
+                : NULL;
+    return arena_strn(a, text.p, n);
 }
 
 struct finding {
-    const char *captured, *second; /* names */
-    const char *unended, *refused;
+    const char *captured, *second;        /* names */
+    const char *unended, *refused, *hint; /* hint: of refused; NULL = none */
     size_t spools;
 };
 
 static void look(struct arena *a, const char *recording, const char *name, struct finding *f)
 {
-    const char *dir = fs_join(a, recording, name), *why;
+    const char *dir = fs_join(a, recording, name), *why, *hint;
     if (ends_with(name, SPOOL_SUFFIX))
         f->spools++;
     if (!ends_with(name, CAPSULE_RECORDED_SUFFIX))
         return;
-    if ((why = refusal(a, dir)) != NULL) {
+    if ((why = refusal(a, dir, &hint)) != NULL) {
         log_debug("%s: %s", name, why);
+        f->hint = f->refused ? f->hint : hint;
         f->refused = f->refused ? f->refused : why;
     } else if (!fs_exists(fs_join(a, dir, CAPSULE_FILE))) {
         f->unended = name;
@@ -50,6 +57,8 @@ static enum st nothing(const struct finding *f, const struct capture_region *r, 
     const char *what = r->range ? r->range : "cuProfilerStart to cuProfilerStop";
     if (f->refused) {
         err_set(e, ST_REJECTED, "%s", f->refused);
+        if (f->hint)
+            err_hint(e, "%s", f->hint);
         return err_add(e, "the region cannot be captured");
     }
     if (f->unended) {

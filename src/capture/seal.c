@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "capture/capture.h"
+#include "trace/spool.h"
 #include "trace/trace.h"
 
 /* The sections that are added or changed, with room of their own. */
@@ -50,6 +51,14 @@ static bool is_work(const struct capsule_op *o)
     return o->kind == CAPSULE_LAUNCH || o->kind == CAPSULE_COPY || o->kind == CAPSULE_SET;
 }
 
+/* The spool cuts long texts. */
+static bool is_text_of(const char *text, struct sv name)
+{
+    const size_t n = strlen(text), cut = SPOOL_STRING_MAX_BYTES - 3;
+    return sv_eq(name, text) || (name.n > SPOOL_STRING_MAX_BYTES && n == SPOOL_STRING_MAX_BYTES &&
+                                 memcmp(text, name.p, cut) == 0);
+}
+
 static bool agrees(const struct sealing *s, const struct capsule_op *o, size_t i)
 {
     const struct trace_sig *sig = sig_of(s->t, i);
@@ -58,8 +67,8 @@ static bool agrees(const struct sealing *s, const struct capsule_op *o, size_t i
     if (o->kind != CAPSULE_LAUNCH)
         return true;
     const struct capsule_launch *l = &s->c.launches[o->item];
-    struct sv name = capsule_text(&s->c, s->c.functions[l->function].name);
-    return sv_eq(name, trace_text(&s->t->dict, sig->name));
+    return is_text_of(trace_text(&s->t->dict, sig->name),
+                      capsule_text(&s->c, s->c.functions[l->function].name));
 }
 
 static void take(struct sealing *s, struct capsule_op *o, const struct timed *v)

@@ -390,7 +390,7 @@ static enum st run_all(struct run *r, struct err *e)
             return e->st;
         struct replay_kernel *k = &r->out->kernels.p[r->at_class];
         k->why = arena_printf(r->a, "it fails alone: %s", err_cause(e, e->n - 1));
-        log_warn("%s: %s", k->name, k->why);
+        log_warn("%.80s: %s", k->name, k->why);
         r->order.from_class = r->at_class + 1;
         err_clear(e);
     }

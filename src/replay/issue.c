@@ -146,7 +146,8 @@ enum st issue_op(struct load *l, size_t i, bool early, CUstream stream, struct e
         st = copy(l, op->item, stream, e);
     else
         st = set(l, op->item, stream, e);
-    return st == ST_OK ? ST_OK : err_add(e, "cannot issue operation %zu, %s", i, load_name(l, i));
+    return st == ST_OK ? ST_OK
+                       : err_add(e, "cannot issue operation %zu, %.200s", i, load_name(l, i));
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -276,7 +277,7 @@ enum st issue_serial(struct load *l, const struct program *p,
         const size_t i = p->steps[s].item;
         TRY(issue_op(l, i, false, l->stream, e));
         if (gpu_stream_wait(&l->g, l->stream, e) != ST_OK)
-            return err_add(e, "operation %zu, %s, fails", i, load_name(l, i));
+            return err_add(e, "operation %zu, %.200s, fails", i, load_name(l, i));
         if (after)
             TRY(after(self, i, e));
     }

@@ -224,7 +224,7 @@ static enum st take_function(struct load *l, uint32_t i, struct err *e)
                      "cuModuleGetFunction", f->module, e);
     if (st == ST_OK)
         st = set_attributes(l, f, l->functions[i], e);
-    return st == ST_OK ? ST_OK : err_add(e, "cannot take kernel %s", l->names[i]);
+    return st == ST_OK ? ST_OK : err_add(e, "cannot take kernel %.200s", l->names[i]);
 }
 
 static enum st find_global(struct load *l, size_t i, struct err *e)
@@ -241,7 +241,7 @@ static enum st find_global(struct load *l, size_t i, struct err *e)
     if (st == ST_OK && bytes != g->value.bytes)
         st = err_set(e, ST_INPUT, "it has %zu bytes in module %u and %llu in the capsule", bytes,
                      g->module, (unsigned long long)g->value.bytes);
-    return st == ST_OK ? ST_OK : err_add(e, "cannot find variable %s", name);
+    return st == ST_OK ? ST_OK : err_add(e, "cannot find variable %.200s", name);
 }
 
 static enum st load_code(struct load *l, struct err *e)

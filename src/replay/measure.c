@@ -137,7 +137,7 @@ enum st measure_class(struct measure *m, size_t class, bool cold, struct measure
     if (st == ST_OK)
         st = time_sets(m, &x, out, e);
     m->timer.before = as_it_was.before;
-    return st == ST_OK ? ST_OK : err_add(e, "cannot time %s alone", k->name);
+    return st == ST_OK ? ST_OK : err_add(e, "cannot time %.200s alone", k->name);
 }
 
 enum st measure_class_graph(struct measure *m, size_t class, CUgraphExec *out, int64_t *ops,
@@ -196,7 +196,7 @@ enum st measure_repeated(struct measure *m, size_t class, double region_s,
     *out = (struct timing){0};
     TRY(load_reset(m->l, e));
     if (time_graph(m, &repeat, &t, e) != ST_OK)
-        return err_add(e, "cannot time the region with %s repeated", k->name);
+        return err_add(e, "cannot time the region with %.200s repeated", k->name);
     const double extra = more * (double)k->n;
     *out = t;
     out->median_s = (t.median_s - region_s) / extra;

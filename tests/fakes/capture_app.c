@@ -52,7 +52,7 @@ static CUmodule module;
     X(graph) X(streams) X(allocates) X(captures) X(managed) X(unseen) X(host) X(library) \
     X(alike) X(reload) X(virtual) X(twice) X(imported) X(external) X(ipc) X(ipc_closed) \
     X(decompress) X(future) X(future_get) X(pinned) X(reached) X(round_trip) X(written_source) \
-    X(limits) X(quits) X(no_disk) X(registered) X(managed_inside) X(texture) X(pool_imported)
+    X(limits) X(quits) X(registered) X(managed_inside) X(texture) X(pool_imported) X(mangled) X(reserves)
 /* clang-format on */
 #define X(name) STEP_##name,
 enum { STEPS(X) N_STEPS };
@@ -61,6 +61,7 @@ enum { STEPS(X) N_STEPS };
 static const char *const step_names[] = {STEPS(X)};
 #undef X
 static bool does[N_STEPS];
+static unsigned long disk_mib; /* free, "disk=N"; 0 = as it is */
 #define DOES(name) does[STEP_##name]
 
 static void check(CUresult r, const char *what)
@@ -111,6 +112,25 @@ static void load(const char *image)
     CHECK(cuModuleGetFunction(&read_it, module, "roof_read"));
 }
 
+/* Kernels whose names have 20 KiB, as those of templates may. */
+static void load_mangled(void)
+{
+    enum { ARGUMENTS = 5000 };
+    static char names[2][ARGUMENTS * 4 + 64], image[2 * sizeof names[0] + 16];
+    static const char *const parts[2][2] = {{"_Z9roof_readI", "EvPKjPj"},
+                                            {"_Z10roof_writeI", "EvPjj"}};
+    for (int i = 0; i < 2; i++) {
+        char *to = stpcpy(names[i], parts[i][0]);
+        for (int k = 0; k < ARGUMENTS; k++)
+            to = stpcpy(to, "Li1E");
+        strcpy(to, parts[i][1]);
+    }
+    snprintf(image, sizeof image, "fake image\n%s\n%s\n", names[0], names[1]);
+    CHECK(cuModuleLoadDataEx(&module, image, 0, NULL, NULL));
+    CHECK(cuModuleGetFunction(&read_it, module, names[0]));
+    CHECK(cuModuleGetFunction(&write_it, module, names[1]));
+}
+
 /* Code with kernels of the same names in the place of the old, as compilers at run time do. */
 static void reload(uint32_t i)
 {
@@ -152,7 +172,7 @@ static void make(void)
     CHECK(cuInit(0));
     CHECK(cuDevicePrimaryCtxRetain(&context, 0));
     CHECK(cuCtxSetCurrent(context));
-    load("fake image\nroof_read\nroof_write\n");
+    DOES(mangled) ? load_mangled() : load("fake image\nroof_read\nroof_write\n");
     CHECK(cuMemAlloc_v2(&values, BYTES));
     CHECK(cuMemAlloc_v2(&sums, GRID * 4));
     CHECK(cuMemAllocAsync(&more, BYTES, NULL));
@@ -260,8 +280,8 @@ int statvfs(const char *path, struct statvfs *out)
     int (*real)(const char *, struct statvfs *) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "statvfs");
     const int result = real(path, out);
-    if (DOES(no_disk))
-        out->f_bavail = (10 << 20) / out->f_frsize;
+    if (disk_mib)
+        out->f_bavail = (disk_mib << 20) / out->f_frsize;
     return result;
 }
 
@@ -281,10 +301,14 @@ int main(int argc, char **argv)
             does[k] |= strcmp(argv[i], step_names[k]) == 0;
         if (strncmp(argv[i], "range=", 6) == 0)
             range = argv[i] + 6;
+        if (strncmp(argv[i], "disk=", 5) == 0)
+            disk_mib = strtoul(argv[i] + 5, NULL, 10);
         if (strncmp(argv[i], "times=", 6) == 0)
             times = (uint32_t)strtoul(argv[i] + 6, NULL, 10);
     }
     make();
+    if (DOES(reserves)) /* three quarters of the GPU */
+        CHECK(cuMemAlloc_v2(&late, 192 << 20));
     if (DOES(managed))
         CHECK(cuMemAllocManaged(&late, 4096, 1));
     if (DOES(ipc) || DOES(ipc_closed))

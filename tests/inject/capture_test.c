@@ -339,6 +339,32 @@ static void code_that_cannot_be_told_apart_is_refused(void **state)
                       "whose loading was not seen apart\n");
 }
 
+/* Names of kernels have no limit; a refusal quotes the begin of one. */
+static void a_kernels_name_may_be_long(void **state)
+{
+    enum { LENGTH = 13 + 5000 * 4 + 7 };
+    struct test *t = *state;
+    run_app(t, 2, STEPS("mangled"), "");
+    struct capsule c = captured(t);
+    const struct sv name = name_of(&c, 3);
+    assert_int_equal(name.n, LENGTH);
+    assert_memory_equal(name.p, "_Z9roof_readILi1ELi1E", 21);
+    assert_memory_equal(name.p + LENGTH - 11, "Li1EEvPKjPj", 11);
+    capsule_close(&c);
+}
+
+static void a_refusal_quotes_what_it_can(void **state)
+{
+    struct test *t = *state;
+    run_app(t, 2, STEPS("mangled", "unseen"), "");
+    const char *said = test_read(t, fs_join(t->a, folder_of(t), CAPSULE_REFUSED));
+    assert_memory_equal(said, "kernel _Z10roof_writeILi1E", 26);
+    assert_non_null(
+        strstr(said, "...: parameter 0 points to memory that was not seen being allocated, at 0x"));
+    assert_null(strstr(said, "(null)"));
+    assert_in_range(strlen(said), 100, 400);
+}
+
 static void what_is_younger_is_refused(void **state)
 {
     struct test *t = *state;
@@ -375,6 +401,8 @@ int main(int argc, char **argv)
         TEST(a_kernel_may_write_all_of_what_it_reaches),
         TEST(the_source_of_a_graphs_copy_is_waited_for),
         TEST(code_that_cannot_be_told_apart_is_refused),
+        TEST(a_kernels_name_may_be_long),
+        TEST(a_refusal_quotes_what_it_can),
         TEST(what_is_younger_is_refused),
         TEST(a_region_that_does_not_come_leaves_nothing),
     };

@@ -204,13 +204,25 @@ void fake_gpu_twins(fake_twin_find *find)
         twins.finds[twins.n++] = find;
 }
 
+/* "_Z10roof_writeILi1EEvPjj" is an instance of roof_write, as C++ mangles it. */
+static bool find_template(const char *name, struct fake_twin *out)
+{
+    char *rest, plain[64];
+    const size_t n = strncmp(name, "_Z", 2) == 0 ? strtoul(name + 2, &rest, 10) : 0;
+    if (n == 0 || n >= sizeof plain || strlen(rest) < n)
+        return false;
+    memcpy(plain, rest, n);
+    plain[n] = 0;
+    return fake_twin_builtin(plain, out);
+}
+
 static bool find_twin(const char *name, struct fake_twin *out)
 {
     *out = (struct fake_twin){0};
     for (int i = twins.n; i-- > 0;)
         if (twins.finds[i](name, out))
             return true;
-    return fake_twin_builtin(name, out);
+    return fake_twin_builtin(name, out) || find_template(name, out);
 }
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n,
@@ -237,6 +249,7 @@ CUresult cuModuleUnload(CUmodule m)
     while (m->functions) {
         struct CUfunc_st *f = m->functions;
         m->functions = f->next;
+        free(f->name);
         free(f);
     }
     while (m->globals) {
@@ -280,9 +293,13 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module, c
 
 static bool has_name(const struct CUmod_st *m, const char *name)
 {
-    char line[256];
-    snprintf(line, sizeof line, "\n%s\n", name);
-    return !m->names || strstr(m->names, line) != NULL;
+    const size_t n = strlen(name);
+    if (!m->names)
+        return true;
+    for (const char *at = m->names; (at = strchr(at, '\n')) != NULL;)
+        if (strncmp(++at, name, n) == 0 && at[n] == '\n')
+            return true;
+    return false;
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
@@ -299,7 +316,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     }
     struct CUfunc_st *f = calloc(1, sizeof *f);
     f->twin = twin;
-    snprintf(f->name, sizeof f->name, "%s", name);
+    f->name = strdup(name);
     f->twin.kernel = f->name;
     if (!f->twin.param_bytes)
         f->twin.param_bytes = f->twin.one;

@@ -33,7 +33,7 @@ enum { FAKE_SMS = 4, FAKE_SHARED_MAX = 227 << 10 };
 
 struct CUfunc_st {
     struct fake_twin twin;
-    char name[128];
+    char *name; /* owned */
     unsigned shared_max;
     CUmodule module;
     struct CUfunc_st *next;

@@ -15,6 +15,7 @@
  * "@FILE", the file that holds it:
  *
  *     memory=N          MiB of the device (256)
+ *     fresh=N           byte that new memory is filled with (205)
  *     devices=N         (1)
  *     apart=1           allocations at places of their own, far from the heap, as a driver gives
  *                       them: what a replay can reserve again

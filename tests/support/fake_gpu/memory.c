@@ -50,7 +50,7 @@ static CUresult add(size_t bytes, bool host, void *registered, void **out)
             at = apart(bytes, host); /* NULL where the place is taken, as in a replay */
         const bool is_apart = !registered && at;
         if (!registered && (at || posix_memalign(&at, 256, bytes) == 0))
-            memset(at, 0xcd, bytes);
+            memset(at, (int)fake_script_number("fresh", 0xcd), bytes);
         *p = (struct piece){pieces, at, bytes, host, registered != NULL, is_apart};
         pieces = p;
         used += host ? 0 : bytes;

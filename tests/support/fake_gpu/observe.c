@@ -187,9 +187,24 @@ struct CUlib_st {
     char *image;
     CUmodule module; /* NULL = not loaded */
 };
+/* CUPTI keeps the names of kernels in its records, their modules unloaded or not. */
+static const char *kept(const char *name)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char *names[256];
+    size_t i = 0;
+    pthread_mutex_lock(&lock);
+    while (i < 255 && names[i] && strcmp(names[i], name) != 0)
+        i++;
+    if (!names[i])
+        names[i] = strdup(name);
+    pthread_mutex_unlock(&lock);
+    return names[i];
+}
+
 struct CUkern_st {
     CUlibrary library;
-    char name[128];
+    const char *name; /* kept */
     CUfunction function;
 };
 static struct CUkern_st kernels[64];
@@ -214,7 +229,7 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
     ENTER(cuLibraryGetKernel, WORD(kernel), WORD(library), WORD(name));
     *kernel = &kernels[n_kernels++ % 64];
     **kernel = (struct CUkern_st){.library = library};
-    snprintf((*kernel)->name, sizeof(*kernel)->name, "%s", name);
+    (*kernel)->name = kept(name);
     return leave(&c, CUDA_SUCCESS);
 }
 
@@ -269,21 +284,6 @@ static CUresult resolve(CUfunction *function)
 }
 
 /* ---- launches ---- */
-
-/* CUPTI keeps the names of kernels in its records, their modules unloaded or not. */
-static const char *kept(const char *name)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static char *names[256];
-    size_t i = 0;
-    pthread_mutex_lock(&lock);
-    while (i < 255 && names[i] && strcmp(names[i], name) != 0)
-        i++;
-    if (!names[i])
-        names[i] = strdup(name);
-    pthread_mutex_unlock(&lock);
-    return names[i];
-}
 
 struct launch {
     CUfunction function;

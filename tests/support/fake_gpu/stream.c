@@ -71,7 +71,7 @@ int64_t fake_gpu_attributes(int id)
 }
 
 static struct count {
-    char kernel[128];
+    char *kernel;
     int64_t n;
 } counts[256];
 
@@ -103,7 +103,7 @@ int64_t fake_gpu_allocations(void)
 int64_t fake_gpu_launches(const char *kernel)
 {
     int64_t n = 0;
-    for (int i = 0; i < 256 && counts[i].kernel[0]; i++)
+    for (int i = 0; i < 256 && counts[i].kernel; i++)
         if (!kernel || strcmp(kernel, counts[i].kernel) == 0)
             n += counts[i].n;
     return n;
@@ -113,6 +113,8 @@ void fake_gpu_reset(void)
 {
     fault = CUDA_SUCCESS;
     now_s = 0;
+    for (int i = 0; i < 256; i++)
+        free(counts[i].kernel);
     memset(counts, 0, sizeof counts);
     memset(with_attribute, 0, sizeof with_attribute);
 }
@@ -133,9 +135,10 @@ static void tell(const struct op *o, enum fake_work_kind kind, const char *name,
 static void count_launch(const char *kernel)
 {
     int i = 0;
-    while (i < 255 && counts[i].kernel[0] && strcmp(counts[i].kernel, kernel) != 0)
+    while (i < 255 && counts[i].kernel && strcmp(counts[i].kernel, kernel) != 0)
         i++;
-    snprintf(counts[i].kernel, sizeof counts[i].kernel, "%s", kernel);
+    if (!counts[i].kernel)
+        counts[i].kernel = strdup(kernel);
     counts[i].n++;
 }
 
