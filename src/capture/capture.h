@@ -8,6 +8,8 @@
 #ifndef CAPTURE_CAPTURE_H
 #define CAPTURE_CAPTURE_H
 
+#include <signal.h>
+
 #include "capsule/capsule.h"
 
 #define CAPTURE_SPOOL "trace.spool" /* in the capsule: what twinfer kernels reads */
@@ -40,8 +42,9 @@ struct capture_summary {
     uint32_t device; /* CUDA ordinal in the program */
 };
 /* Writes the capsule into art (begun with CAPSULE_MANIFEST) and commits it. extra: members for the
- * manifest. */
+ * manifest. stop: raised by a signal, or NULL: ST_INTERRUPTED. */
 enum st capture_seal(struct arena *a, const struct capture_found *found, struct artifact *art,
-                     const struct node *extra, struct capture_summary *out, struct err *e);
+                     const struct node *extra, const volatile sig_atomic_t *stop,
+                     struct capture_summary *out, struct err *e);
 
 #endif

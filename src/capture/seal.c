@@ -299,13 +299,36 @@ static void summarize(const struct capsule *c, struct capture_summary *out)
     }
 }
 
+/* Contents, until a signal comes: packing gigabytes takes a while. */
+struct contents_until {
+    struct capsule_contents *contents;
+    const volatile sig_atomic_t *stop;
+};
+
+static enum st page_until(void *self, bool after, const struct capsule_page *p, void *to,
+                          struct err *e)
+{
+    const struct contents_until *of = self;
+    if (of->stop && *of->stop)
+        return err_set(e, ST_INTERRUPTED, "interrupted");
+    return capsule_contents_page(of->contents, after, p, to, e);
+}
+
+static enum st image_until(void *self, size_t module, struct sv *out, struct err *e)
+{
+    const struct contents_until *of = self;
+    return capsule_contents_image(of->contents, module, out, e);
+}
+
 enum st capture_seal(struct arena *a, const struct capture_found *found, struct artifact *art,
-                     const struct node *extra, struct capture_summary *out, struct err *e)
+                     const struct node *extra, const volatile sig_atomic_t *stop,
+                     struct capture_summary *out, struct err *e)
 {
     struct trace t = {0};
     struct sealing s = {.a = a, .t = &t};
     struct capsule recorded;
     struct capsule_contents contents;
+    struct contents_until of = {&contents, stop};
     TRY(capsule_open_recorded(a, found->dir, &recorded, e));
     enum st st = capsule_contents_open(a, &recorded, &contents, e);
     if (st != ST_OK) {
@@ -320,8 +343,7 @@ enum st capture_seal(struct arena *a, const struct capture_found *found, struct 
         if (out->timed < out->ops)
             log_warn("%lld of %lld operations have no times of the program",
                      (long long)(out->ops - out->timed), (long long)out->ops);
-        const struct capsule_source from = {capsule_contents_page, capsule_contents_image,
-                                            &contents};
+        const struct capsule_source from = {page_until, image_until, &of};
         st = capsule_write(a, &s.c, &from, art, extra, e);
     }
     trace_free(&t);

@@ -50,7 +50,7 @@ static enum st seal(struct job_context *c, const struct capture_region *region,
         return err_errno(e, false, "cannot keep %s", found.spool);
     found.spool = spool;
     node_put(c->a, extra, "exit_code", node_int(c->a, program_exit_code(status)));
-    TRY(capture_seal(c->a, &found, art, extra, out, e));
+    TRY(capture_seal(c->a, &found, art, extra, &job_stop, out, e));
     fs_remove_tree(fs_join(c->a, art->final_dir, RECORDING), &ignored);
     return ST_OK;
 }
@@ -70,7 +70,11 @@ static enum st record(struct job_context *c, const struct trace_record *r,
     own.partial.path = *recording;
     TRY(fs_mkdirs(*recording, e));
     TRY(trace_record_prepare(r, &own, *recording, variables, e));
-    return trace_record_run(c->a, c->program, variables, status, e);
+    const struct trace_patience patience = {c->plan->capture.timeout_s,
+                                            c->plan->capture.stop_timeout_s};
+    TRY(trace_record_run_within(c->a, c->program, variables, &patience, status, e));
+    job_catch_signals(); /* those that came until now were the program's */
+    return ST_OK;
 }
 
 /* Runs the region in a process of its own: memory that is reached through pointers in memory, and
@@ -78,11 +82,12 @@ static enum st record(struct job_context *c, const struct trace_record *r,
 static enum st try_it(struct job_context *c, const char *dir, const struct capture_summary *s,
                       struct err *e)
 {
+    const struct replay_limits limits = {.total_s = c->plan->replay.timeout_s, .stop = &job_stop};
     const char *fault = NULL;
     struct err why = {0};
     if (!c->plan->capture.trial)
         return ST_OK;
-    if (replay_trial(c->a, dir, (int)s->device, &fault, &why) != ST_OK) {
+    if (replay_trial(c->a, dir, (int)s->device, &limits, &fault, &why) != ST_OK) {
         if (why.st == ST_INTERRUPTED)
             return err_set(e, ST_INTERRUPTED, "interrupted");
         log_warn("the capsule was not tried: %s", err_cause(&why, 0));

@@ -16,6 +16,7 @@ enum { DEFAULT_RUNS = 1000 };
 struct region {
     const char *capsule;
     int gpu;
+    struct replay_limits limits;
     const char *const *classes;
     size_t n_classes;
     struct replay_region times; /* of the quick look */
@@ -176,6 +177,7 @@ static enum st replay(void *self, struct arena *a, const struct energy_wish *wis
         .task = REPLAY_TIME,
         .gpu = region->gpu,
         .timer = {.samples = 5, .sample_s = fmin(0.002, wish->window_s), .stop = &job_stop},
+        .limits = region->limits,
         .classes = region->classes,
         .n_classes = region->n_classes,
         .dispatch = -1};
@@ -314,6 +316,9 @@ enum st energy_run_capsule(struct job_context *c, struct err *e)
     const struct plan *p = c->plan;
     struct region region = {.capsule = p->capsule,
                             .gpu = (int)p->energy.gpu,
+                            .limits = {.total_s = p->replay.timeout_s,
+                                       .kernel_s = p->replay.kernel_timeout_s,
+                                       .stop = &job_stop},
                             .classes = p->replay.classes.items,
                             .n_classes = p->replay.classes.n};
     const struct energy_subject subject = {&region, true, replay};

@@ -255,12 +255,13 @@ struct plan {
     const char *region; /* of capture: range#occurrence */
     struct {
         bool trial;
+        double timeout_s, stop_timeout_s;
     } capture;
     const char *signatures; /* of replay: kernel_signatures.json */
     const char *capsule;    /* folder of a captured region */
     struct {
         int64_t gpu, samples, dispatch;
-        double sample_ms, tolerance;
+        double sample_ms, tolerance, timeout_s, kernel_timeout_s;
         bool cold, repeated;
         int order;                  /* 0 graph, 1 streams */
         int dtype;                  /* enum verify_dtype of replay/verify.h */

@@ -103,9 +103,11 @@ static enum st open_load(struct load *l, struct err *e)
 }
 
 /* Two rounds are in the queue at any time: while one is waited for the other runs. */
-static enum st run_load(struct load *l, int64_t until_ns, struct err *e)
+static enum st run_load(struct load *l, int64_t until_ns, const volatile sig_atomic_t *stop,
+                        struct err *e)
 {
-    for (int64_t round = 0; round < 2 || clock_mono_ns() < until_ns; round++) {
+    for (int64_t round = 0; round < 2 || (clock_mono_ns() < until_ns && !(stop && *stop));
+         round++) {
         CUevent done = l->done[round % 2];
         if (round >= 2)
             TRY(gpu_event_wait(l->g, done, e));
@@ -116,12 +118,13 @@ static enum st run_load(struct load *l, int64_t until_ns, struct err *e)
     return gpu_stream_wait(l->g, l->stream, e);
 }
 
-enum st board_load(const struct gpu *g, int64_t until_ns, struct err *e)
+enum st board_load(const struct gpu *g, int64_t until_ns, const volatile sig_atomic_t *stop,
+                   struct err *e)
 {
     struct load l = {.g = g};
     enum st st = open_load(&l, e);
     if (st == ST_OK)
-        st = run_load(&l, until_ns, e);
+        st = run_load(&l, until_ns, stop, e);
     gpu_free(g, &l.from);
     gpu_free(g, &l.to);
     for (int i = 0; i < 2; i++)

@@ -3,6 +3,8 @@
 #ifndef ENERGY_BOARD_H
 #define ENERGY_BOARD_H
 
+#include <signal.h>
+
 #include "gpu/device.h"
 #include "gpu/nvml.h"
 #include "gpu/watch.h"
@@ -27,8 +29,9 @@ int board_others_settled(const struct board *b, bool own);
  */
 enum st board_alone(const struct board *b, bool own, struct err *e);
 
-/* Copies within device memory, one after the other without gaps, until the monotonic time: a steady
- * load far above idle. Needs the open GPU. */
-enum st board_load(const struct gpu *g, int64_t until_ns, struct err *e);
+/* Copies within device memory, one after the other without gaps, until the monotonic time or *stop
+ * (NULL = never): a steady load far above idle. Needs the open GPU. */
+enum st board_load(const struct gpu *g, int64_t until_ns, const volatile sig_atomic_t *stop,
+                   struct err *e);
 
 #endif

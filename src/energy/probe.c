@@ -126,7 +126,8 @@ static enum st open_sensors(struct arena *a, struct measuring *m, struct err *e)
         struct probe_sensor *s = &m->out->sensors[i];
         struct recorder_params r = {.sampler = {.uuid = m->out->board.uuid},
                                     .interval_s = 0.01,
-                                    .learn_s = m->p->learn_s > 0 ? m->p->learn_s : 2};
+                                    .learn_s = m->p->learn_s > 0 ? m->p->learn_s : 2,
+                                    .stop = m->p->stop};
         *(ops[i]->kind == SAMPLER_POWER ? &r.power : &r.energy) = ops[i];
         *s = (struct probe_sensor){.name = ops[i]->name,
                                    .what = ops[i]->what,
@@ -167,7 +168,7 @@ static enum st step_load(struct measuring *m, struct recorder *r, struct err *e)
     TRY(rest_beside(m->recorders, PROBE_SENSORS, idle_s, p->stop, e));
     m->out->idle_under = gpu_watch_take(m->watch);
     m->step_ns = recorder_now(r);
-    TRY(board_load(&m->g, clock_mono_ns() + ns_from_s(load_s), e));
+    TRY(board_load(&m->g, clock_mono_ns() + ns_from_s(load_s), p->stop, e));
     m->end_ns = recorder_now(r);
     m->out->load_under = gpu_watch_take(m->watch);
     return stopped(p->stop, e);

@@ -189,12 +189,13 @@ struct recorder_sensor recorder_learn(const struct recorder_reading *readings, s
 }
 
 /* Reads one sensor as fast as it answers, until it changed often enough. */
-static void learn(struct sensor *s, double most_s)
+static void learn(struct sensor *s, double most_s, const volatile sig_atomic_t *stop)
 {
     const int64_t end = clock_mono_ns() + ns_from_s(most_s);
     VEC(struct recorder_reading) readings = {0};
     double before = NAN;
-    for (int64_t changes = 0; clock_mono_ns() < end && changes <= ENOUGH_UPDATES;) {
+    for (int64_t changes = 0;
+         clock_mono_ns() < end && changes <= ENOUGH_UPDATES && !(stop && *stop);) {
         struct err e = {0};
         struct recorder_reading r = {.from_ns = clock_mono_ns()};
         r.value = read_sensor(s, &e);
@@ -232,7 +233,7 @@ static enum st open_sensors(struct recorder *r, const struct recorder_params *p,
         if (ops[k]->open(r->a, &p->sampler, &s->self, e) != ST_OK)
             return err_add(e, "cannot read the sensor %s", ops[k]->name);
         s->open = true;
-        learn(s, p->learn_s);
+        learn(s, p->learn_s, p->stop);
     }
     return ST_OK;
 }

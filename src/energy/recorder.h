@@ -26,6 +26,7 @@ struct recorder_params {
     double learn_s;    /* longest time to find out the update periods; 0 = do not */
     int64_t most;      /* samples that are kept; beyond, the recording ends by ST_REJECTED.
                         * 0 = 100 million */
+    const volatile sig_atomic_t *stop; /* ends learning; NULL = never */
 };
 
 /* The samplers for a GPU by name: "auto" is nvml_instant and nvml_counter, or what of both answers,

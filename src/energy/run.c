@@ -240,7 +240,7 @@ static enum st make_report(struct arena *a, const struct energy_run_params *p,
 enum st energy_run(struct arena *a, const struct energy_run_params *p,
                    const struct energy_subject *s, struct energy_run *out, struct err *e)
 {
-    struct recorder_params rp = {.interval_s = p->interval_s, .learn_s = 2};
+    struct recorder_params rp = {.interval_s = p->interval_s, .learn_s = 2, .stop = p->stop};
     struct recorder *r;
     *out = (struct energy_run){.utc_offset_s = stamp_utc_offset_s(clock_wall_ns())};
     TRY(board_open(p->gpu, &out->board, e));

@@ -1,13 +1,12 @@
 /* Starts the process that replays (worker.h), again where it must, and reads its answers. */
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "base/process.h"
+#include "replay/answers.h"
 #include "replay/place.h"
 #include "replay/replay.h"
 #include "replay/worker.h"
@@ -20,11 +19,18 @@ struct run {
     const struct replay_capsule_params *p;
     struct worker_order order;
     struct replay_report *out;
+    struct progress progress;
+    int64_t began_ns;
     const char *taken; /* address that was not free */
     bool done;
-    bool *tried; /* [kernels.n] in front; NULL = none yet */
-    int64_t
-        at_class; /* of what is timed, or loop of what is held: begun and not ended; -1 = none */
+    bool is_late; /* what was begun did not end in its time */
+    bool is_over; /* nor did all of it */
+    bool *tried;  /* [kernels.n] in front; NULL = none yet */
+    /* begun and not ended; -1 = none: of what is timed, or loop of what is held */
+    int64_t at_class;
+    int64_t at_repeated; /* a class that is repeated in the region */
+    bool at_nodes;       /* or times inside the region are taken */
+    int64_t again_for;   /* the class for which order.again was set; -1 = the region */
 };
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -102,10 +108,17 @@ static void take_class(struct run *r, const struct node *n)
     struct replay_kernel *k = &r->out->kernels.p[i];
     take_timing(r, node_find(n, "warm"), &k->warm);
     take_timing(r, node_find(n, "cold"), &k->cold);
-    take_timing(r, node_find(n, "repeated"), &k->repeated);
     k->sets_s = get_double(n, "sets_s");
     k->in_front = is_in_front(r, i);
     r->order.from_class = i + 1;
+}
+
+static void take_repeated(struct run *r, const struct node *n)
+{
+    const int64_t i = get_int(n, "class");
+    r->at_repeated = -1;
+    if (i >= 0 && (size_t)i < r->out->kernels.n)
+        take_timing(r, node_find(n, "timing"), &r->out->kernels.p[i].repeated);
 }
 
 static double seconds(const struct node *x)
@@ -206,6 +219,12 @@ static enum st take_line(struct run *r, struct sv line, struct err *e)
             r->at_class = n->kind == NODE_INT ? n->i : -1;
         } else if (strcmp(key, "class") == 0) {
             take_class(r, n);
+        } else if (strcmp(key, "begin_repeated") == 0) {
+            r->at_repeated = n->kind == NODE_INT ? n->i : -1;
+        } else if (strcmp(key, "repeated") == 0) {
+            take_repeated(r, n);
+        } else if (strcmp(key, "begin_nodes") == 0) {
+            r->at_nodes = true;
         } else if (strcmp(key, "held") == 0) {
             take_held(r, n);
         } else if (strcmp(key, "nodes") == 0) {
@@ -218,6 +237,7 @@ static enum st take_line(struct run *r, struct sv line, struct err *e)
             r->out->extracted = n;
         } else if (strcmp(key, "done") == 0) {
             r->done = true;
+            r->at_nodes = false;
             take_conditions(n, &r->out->under);
         } else if (strcmp(key, "error") == 0) {
             take_error(n, e);
@@ -229,32 +249,86 @@ static enum st take_line(struct run *r, struct sv line, struct err *e)
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-/* Reads until it ends. A signal to us is passed on; the process says then what it was at. */
+/* What its settings ask for is not counted against a limit: samples that are long by wish. The
+ * times of a class are up to five: warm, cold with the writes alone, repeated, its sets. */
+enum { TIMES_OF_CLASS = 5 };
+
+static double asked_s(const struct run *r, double times)
+{
+    return times * (double)r->order.samples * r->order.sample_s;
+}
+
+static int64_t after_s(int64_t from_ns, double s)
+{
+    return s < 1e9 ? from_ns + ns_from_s(s) : INT64_MAX;
+}
+
+/* Until when all must be over. */
+static int64_t whole_until_ns(const struct run *r)
+{
+    const double limit_s = r->p->limits.total_s;
+    const double loops = r->out->n_held ? (double)r->out->n_held + 1 : 0;
+    if (limit_s <= 0)
+        return INT64_MAX;
+    return after_s(r->began_ns, limit_s + loops * r->order.hold_s +
+                                    asked_s(r, TIMES_OF_CLASS * (double)(1 + r->out->kernels.n)));
+}
+
+/* Until when what was begun must have ended. */
+static int64_t step_until_ns(const struct run *r)
+{
+    const double limit_s = r->p->limits.kernel_s;
+    if (limit_s <= 0 || (r->at_class < 0 && r->at_repeated < 0 && !r->at_nodes))
+        return INT64_MAX;
+    return after_s(clock_mono_ns(), limit_s + asked_s(r, TIMES_OF_CLASS) +
+                                        (r->order.hold ? 2 * r->order.hold_s : 0));
+}
+
+static void show_progress(void *self)
+{
+    struct run *r = self;
+    const bool hold = r->order.hold;
+    const struct replay_kernels *k = &r->out->kernels;
+    const int64_t at = r->at_class >= 0 ? r->at_class : r->at_repeated;
+    const char *name = !r->out->loaded                        ? "loading the capsule"
+                       : r->order.verify                      ? "verifying"
+                       : r->at_nodes                          ? "inside the region"
+                       : hold || at < 0 || (size_t)at >= k->n ? NULL
+                                                              : k->p[at].name;
+    char note[80];
+    snprintf(note, sizeof note, "%s", name ? name : "");
+    r->progress.total = (int64_t)(hold ? r->out->n_held : k->n);
+    progress_at(&r->progress, hold ? r->order.from_loop : r->order.from_class, name ? note : NULL);
+}
+
+/* Reads until it ends. */
 static enum st read_answers(struct run *r, struct process *p, struct err *e)
 {
-    FILE *f = fdopen(p->out, "r");
-    char *line = NULL;
-    size_t cap = 0;
+    struct answers a = {.p = p, .stop = r->p->limits.stop, .tick = show_progress, .self = r};
+    struct sv line;
     enum st st = ST_OK;
-    if (!f)
-        return err_errno(e, false, "cannot read the replay's answers");
-    p->out = -1;
-    for (;;) {
-        errno = 0;
-        const ssize_t n = getline(&line, &cap, f);
-        if (n < 0 && errno == EINTR) {
-            process_signal(p, SIGTERM);
-            clearerr(f);
-            continue;
-        }
-        if (n <= 0)
-            break;
+    enum answer now;
+    a.until_ns = whole_until_ns(r);
+    a.step_until_ns = INT64_MAX;
+    while ((now = answers_next(&a, &line)) == ANSWER_LINE) {
         if (st == ST_OK) /* the rest is read and dropped: the process must not block */
-            st = take_line(r, (struct sv){line, (size_t)n}, e);
+            st = take_line(r, line, e);
+        a.until_ns = whole_until_ns(r);
+        a.step_until_ns = step_until_ns(r);
     }
-    free(line);
-    fclose(f);
-    return st;
+    answers_close(&a);
+    if (now == ANSWER_END)
+        return st;
+    err_clear(e);
+    if (now == ANSWER_STOPPED)
+        return err_set(e, ST_INTERRUPTED, "interrupted");
+    if (now == ANSWER_STEP_LATE) {
+        r->is_late = true;
+        return err_set(e, ST_DEVICE, "it does not end within %g s", r->p->limits.kernel_s);
+    }
+    r->is_over = true;
+    err_set(e, ST_DEVICE, "the replay does not end within %g s", r->p->limits.total_s);
+    return err_hint(e, "replay.timeout_s=0 waits for ever");
 }
 
 static enum st how_it_ended(const struct process *p, struct err *e)
@@ -274,14 +348,13 @@ static enum st run_once(struct run *r, struct err *e)
     const char *argv[] = {"/proc/self/exe", WORKER_FLAG, buf_str(&order), NULL};
     const struct process_params params = {.argv = argv, .out = PROCESS_PIPE, .dies_with_us = true};
     r->taken = NULL;
-    r->done = false;
-    r->at_class = -1;
+    r->done = r->is_late = r->at_nodes = false;
+    r->at_class = r->at_repeated = -1;
     const int error = process_start(&p, &params);
     buf_free(&order);
     if (error)
         return err_set(e, ST_IO, "cannot start the process that replays: %s", strerror(error));
     enum st st = read_answers(r, &p, e);
-    process_reap(&p, true);
     process_end(&p);
     if (st == ST_OK && !r->done && !r->taken)
         st = how_it_ended(&p, e);
@@ -303,18 +376,6 @@ static enum st run_placed(struct run *r, struct err *e)
             "the capsule's addresses cannot be had: in %d processes something lay at %s", ATTEMPTS,
             r->taken);
     return err_hint(e, "log.level=debug names each; another machine or driver has other addresses");
-}
-
-/* Whether to go on after a loop that fails alone. The region's, loop 0, must run. */
-static bool skip_loop(struct run *r, const struct err *e)
-{
-    if (r->at_class < 1 || (size_t)r->at_class >= r->out->n_held || e->st != ST_DEVICE)
-        return false;
-    struct replay_held *h = &r->out->held[r->at_class];
-    h->why = arena_printf(r->a, "it fails alone: %s", err_cause(e, e->n - 1));
-    log_warn("loop %lld: %s", (long long)r->at_class, h->why);
-    r->order.from_loop = r->at_class + 1;
-    return true;
 }
 
 /* The class that failed alone, or whose loop did; -1 = none, or several. */
@@ -364,34 +425,104 @@ static bool try_again(struct run *r, const struct err *e)
         return false;
     log_info("%s: from here on memory is put back between samples", err_cause(e, e->n - 1));
     r->order.again = true;
-    if (r->order.n_in_front && r->order.in_front[r->order.n_in_front - 1] == failed_class(r))
+    r->again_for = failed_class(r);
+    if (r->order.n_in_front && r->order.in_front[r->order.n_in_front - 1] == r->again_for)
         r->order.n_in_front--; /* it counts itself: in turn, and put back */
     return true;
 }
 
-/* Goes on after a class that fails alone, without it. */
+/* What was tried for a class that fails all the same does not stay for the others. */
+static void take_back_tries(struct run *r)
+{
+    const int64_t class = failed_class(r);
+    if (r->order.again && class >= 0 && r->again_for == class)
+        r->order.again = false;
+    if (r->order.n_in_front && r->order.in_front[r->order.n_in_front - 1] == class)
+        r->order.n_in_front--;
+}
+
+/* Whether to go on after a loop that fails alone. The region's, loop 0, must run. */
+static bool skip_loop(struct run *r, const struct err *e)
+{
+    if (r->at_class < 1 || (size_t)r->at_class >= r->out->n_held || e->st != ST_DEVICE)
+        return false;
+    struct replay_held *h = &r->out->held[r->at_class];
+    h->why = arena_printf(r->a, "it fails alone: %s", err_cause(e, e->n - 1));
+    take_back_tries(r);
+    log_warn("loop %lld: %s", (long long)r->at_class, h->why);
+    r->order.from_loop = r->at_class + 1;
+    return true;
+}
+
+/* Whether to go on after a class that fails alone, without it. */
+static bool skip_class(struct run *r, const struct err *e)
+{
+    if (r->order.hold || r->at_class < 0 || (size_t)r->at_class >= r->out->kernels.n ||
+        e->st != ST_DEVICE || r->order.dispatch >= 0)
+        return false;
+    struct replay_kernel *k = &r->out->kernels.p[r->at_class];
+    k->why = arena_printf(r->a, "it fails alone: %s", err_cause(e, e->n - 1));
+    log_warn("%.80s: %s", k->name, k->why);
+    take_back_tries(r);
+    r->order.from_class = r->at_class + 1;
+    return true;
+}
+
+/* Repeated in its places, a class may leave what those behind it fail on: its times alone stay. */
+static bool skip_repeated(struct run *r, const struct err *e)
+{
+    if (r->at_repeated < 0 || (size_t)r->at_repeated >= r->out->kernels.n || e->st != ST_DEVICE)
+        return false;
+    log_warn("%.80s: not repeated inside the region: %s", r->out->kernels.p[r->at_repeated].name,
+             err_cause(e, e->n - 1));
+    return true;
+}
+
+/* All kinds are measured when times inside the region are taken. */
+static bool skip_nodes(struct run *r, const struct err *e)
+{
+    struct replay_region *region = &r->out->region;
+    if (!r->at_nodes || e->st != ST_DEVICE)
+        return false;
+    const char *why = arena_printf(r->a, "taking them fails: %s", err_cause(e, e->n - 1));
+    log_warn("times inside the region: %s", why);
+    if (!isfinite(region->nodes_s) && !region->why_no_nodes)
+        region->why_no_nodes = why;
+    else if (!isfinite(region->as_launched_s) && !region->why_not_as_launched)
+        region->why_not_as_launched = why;
+    r->order.from_class = (int64_t)r->out->kernels.n;
+    return true;
+}
+
+/* The limit of the whole came: what was measured until then stays. */
+static bool leave_rest(struct run *r, const struct err *e)
+{
+    struct replay_kernels *k = &r->out->kernels;
+    if (!r->is_over || r->order.hold || r->out->region.time.n == 0)
+        return false;
+    log_warn("%s: the rest is left out", err_cause(e, 0));
+    for (size_t i = (size_t)r->order.from_class; i < k->n; i++)
+        if (!k->p[i].why && k->p[i].warm.n == 0)
+            k->p[i].why = "the limit of the replay came before (replay.timeout_s)";
+    if (!isfinite(r->out->region.nodes_s) && !r->out->region.why_no_nodes)
+        r->out->region.why_no_nodes = "the limit of the replay came before (replay.timeout_s)";
+    return true;
+}
+
+/* Goes on after what fails alone, without it. */
 static enum st run_all(struct run *r, struct err *e)
 {
     for (;;) {
         if (run_placed(r, e) == ST_OK)
             return ST_OK;
-        if (try_in_front(r, e) || try_again(r, e)) {
+        const bool retry = !r->is_over && !r->is_late && r->at_repeated < 0 && !r->at_nodes &&
+                           (try_in_front(r, e) || try_again(r, e));
+        if (leave_rest(r, e) || skip_nodes(r, e)) {
             err_clear(e);
-            continue;
+            return ST_OK;
         }
-        if (r->order.hold) {
-            if (!skip_loop(r, e))
-                return e->st;
-            err_clear(e);
-            continue;
-        }
-        if (r->at_class < 0 || (size_t)r->at_class >= r->out->kernels.n || e->st != ST_DEVICE ||
-            r->order.dispatch >= 0)
+        if (r->is_over || !(retry || skip_repeated(r, e) || skip_loop(r, e) || skip_class(r, e)))
             return e->st;
-        struct replay_kernel *k = &r->out->kernels.p[r->at_class];
-        k->why = arena_printf(r->a, "it fails alone: %s", err_cause(e, e->n - 1));
-        log_warn("%.80s: %s", k->name, k->why);
-        r->order.from_class = r->at_class + 1;
         err_clear(e);
     }
 }
@@ -429,10 +560,11 @@ static struct worker_order order_of(struct arena *a, const struct replay_capsule
         .extract = p->task == REPLAY_EXTRACT ? p->extract : NULL};
 }
 
-enum st replay_trial(struct arena *a, const char *dir, int gpu, const char **fault, struct err *e)
+enum st replay_trial(struct arena *a, const char *dir, int gpu, const struct replay_limits *limits,
+                     const char **fault, struct err *e)
 {
     const struct replay_capsule_params p = {
-        .dir = dir, .task = REPLAY_TRIAL, .gpu = gpu, .dispatch = -1};
+        .dir = dir, .task = REPLAY_TRIAL, .gpu = gpu, .limits = *limits, .dispatch = -1};
     struct replay_report out;
     *fault = NULL;
     if (replay_capsule(a, &p, &out, e) == ST_OK)
@@ -457,7 +589,7 @@ static enum st judge_trial(struct run *r, struct err *e)
 enum st replay_capsule(struct arena *a, const struct replay_capsule_params *p,
                        struct replay_report *out, struct err *e)
 {
-    struct run r = {.a = a, .p = p, .order = order_of(a, p), .out = out};
+    struct run r = {.a = a, .p = p, .order = order_of(a, p), .out = out, .again_for = -1};
     *out = (struct replay_report){0};
     if (p->task == REPLAY_HOLD) {
         out->n_held = 1 + p->n_alone + (p->n_pooled > 0);
@@ -465,8 +597,14 @@ enum st replay_capsule(struct arena *a, const struct replay_capsule_params *p,
     }
     out->region.nodes_s = out->region.app_nodes_s = out->region.app_wall_s = NAN;
     out->region.as_launched_s = NAN;
+    r.began_ns = clock_mono_ns();
+    progress_begin(&r.progress, p->task == REPLAY_HOLD ? "energy" : "replay",
+                   p->task == REPLAY_HOLD ? "loops" : "kernels", 0);
+    enum st st = p->task == REPLAY_TRIAL ? run_placed(&r, e) : run_all(&r, e);
+    progress_end(&r.progress);
     if (p->task == REPLAY_TRIAL)
-        return run_placed(&r, e) == ST_OK ? ST_OK : judge_trial(&r, e);
-    TRY(run_all(&r, e));
-    return p->task == REPLAY_EXTRACT ? replay_trial(a, p->extract, p->gpu, &out->fault, e) : ST_OK;
+        return st == ST_OK ? ST_OK : judge_trial(&r, e);
+    return st == ST_OK && p->task == REPLAY_EXTRACT
+               ? replay_trial(a, p->extract, p->gpu, &p->limits, &out->fault, e)
+               : st;
 }

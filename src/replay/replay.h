@@ -68,11 +68,19 @@ enum replay_task {
     REPLAY_HOLD,    /* the region, and kernels, over and over for a sensor of power */
 };
 
+/* How long is waited. Beyond what samples and windows ask for by themselves; 0 = for ever. */
+struct replay_limits {
+    double total_s;  /* all of it: what was not measured until then is told */
+    double kernel_s; /* a kind of kernel alone, or one loop: one that does not end is left out */
+    const volatile sig_atomic_t *stop; /* raised by a signal: heeded within a second; or NULL */
+};
+
 struct replay_capsule_params {
     const char *dir;
     enum replay_task task;
     int gpu;
-    struct timer_params timer;
+    struct timer_params timer; /* its stop: limits.stop counts */
+    struct replay_limits limits;
     int64_t region_runs; /* the region is launched so often at least while it is timed or held */
     const char *const *classes; /* [n_classes] to be timed, as of replay_classes_choose; 0 = all */
     size_t n_classes;
@@ -113,15 +121,15 @@ struct replay_report {
 };
 
 /* Texts and trees live in the arena. ST_INPUT: the capsule; ST_DEVICE: no GPU, one that does not
- * do, addresses that cannot be had, a region that fails. A class that fails alone is reported in
- * its row.
- */
+ * do, addresses that cannot be had, a region that fails, the limit of all. A class that fails
+ * alone, or does not end, is reported in its row. ST_INTERRUPTED. */
 enum st replay_capsule(struct arena *a, const struct replay_capsule_params *p,
                        struct replay_report *out, struct err *e);
 
 /* The capsule runs from its own contents alone: its region is replayed in a child process. ST_OK
  * with *fault NULL, or saying which operation fails and how: memory that the capsule does not have,
  * most likely. Errors as of replay_capsule. */
-enum st replay_trial(struct arena *a, const char *dir, int gpu, const char **fault, struct err *e);
+enum st replay_trial(struct arena *a, const char *dir, int gpu, const struct replay_limits *limits,
+                     const char **fault, struct err *e);
 
 #endif

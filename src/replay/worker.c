@@ -253,23 +253,33 @@ static enum st do_verify(struct worker *w, struct err *e)
     return ST_OK;
 }
 
+static enum st time_repeated(struct worker *w, size_t i, double region_s,
+                             const struct measured_class *alone, struct err *e)
+{
+    struct timing repeated;
+    struct node *n = node_new(w->a, NODE_MAP);
+    answer(w, "begin_repeated", node_int(w->a, (int64_t)i));
+    TRY(measure_repeated(&w->measure, i, region_s, alone, &repeated, e));
+    node_put(w->a, n, "class", node_int(w->a, (int64_t)i));
+    node_put(w->a, n, "timing", timing_node(w, &repeated));
+    answer(w, "repeated", n);
+    return ST_OK;
+}
+
 static enum st time_class(struct worker *w, size_t i, double region_s, struct err *e)
 {
     struct measured_class alone;
-    struct timing repeated = {0};
     struct node *n = node_new(w->a, NODE_MAP);
     answer(w, "begin", node_int(w->a, (int64_t)i));
     TRY(measure_class(&w->measure, i, w->order.cold, &alone, e));
-    if (w->order.repeated && w->order.dispatch < 0)
-        TRY(measure_repeated(&w->measure, i, region_s, &alone, &repeated, e));
     node_put(w->a, n, "class", node_int(w->a, (int64_t)i));
     node_put(w->a, n, "warm", timing_node(w, &alone.warm));
     node_put(w->a, n, "cold", timing_node(w, &alone.cold));
-    node_put(w->a, n, "repeated", timing_node(w, &repeated));
     node_put(w->a, n, "sets_s", node_number(w->a, alone.sets_s));
     answer(w, "class", n);
     w->timed[i] = true;
-    return ST_OK;
+    return w->order.repeated && w->order.dispatch < 0 ? time_repeated(w, i, region_s, &alone, e)
+                                                      : ST_OK;
 }
 
 typedef enum st times_of(struct load *l, struct issue *i, double *op_s, const char **why,
@@ -383,6 +393,7 @@ static enum st do_time(struct worker *w, struct err *e)
             TRY(time_class(w, i, region_s, e));
     if (w->order.dispatch >= 0)
         return ST_OK;
+    answer(w, "begin_nodes", node_bool(w->a, true));
     TRY(do_nodes(w, "nodes", node_times, e));
     TRY(do_nodes(w, "as_launched", node_times_as_launched, e));
     return do_alone(w, e);

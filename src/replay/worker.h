@@ -13,7 +13,9 @@
  *     {"trial": true}                        the region ran
  *     {"verified": {...}}
  *     {"region": timing}                     struct timing as JSON
- *     {"begin": class}, {"class": {...}}     of each class
+ *     {"begin": class}, {"class": {...}}     of each class alone,
+ *     {"begin_repeated": class}, {"repeated": {...}}     and repeated in the region
+ *     {"begin_nodes": true}
  *     {"nodes": {...}}                       times inside the region
  *     {"alone": [seconds]}                   of each class, without gaps
  *     {"begin": loop}, {"held": {...}}       of each loop that is held

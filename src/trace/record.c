@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/process.h"
@@ -123,11 +125,40 @@ enum st trace_record_prepare(const struct trace_record *r, const struct artifact
 /* ---- the program ---- */
 
 static volatile sig_atomic_t running; /* its pid; 0 = none */
+static volatile int64_t told_ns;      /* when it was first told to end; 0 = not yet */
+static volatile sig_atomic_t insists; /* and once more, later */
 
+/* timeout(1) signals a process and its group: that is one signal. */
 static void hand_on(int sig)
 {
+    const int64_t now_ns = clock_mono_ns();
     if (running)
         kill((pid_t)running, sig);
+    if (told_ns == 0)
+        told_ns = now_ns;
+    else if (now_ns - told_ns > NS_PER_S / 2)
+        insists = 1;
+}
+
+static void await(struct process *p, const struct trace_patience *patience)
+{
+    enum { LOOK_MS = 20 };
+    const int64_t most_ns = clock_mono_ns() + ns_from_s(patience->most_s);
+    while (!process_reap(p, false)) {
+        const int64_t now_ns = clock_mono_ns();
+        if (told_ns == 0 && patience->most_s > 0 && now_ns >= most_ns) {
+            log_warn("the command has run for %g s (capture.timeout_s): it is told to end",
+                     patience->most_s);
+            hand_on(SIGTERM);
+        }
+        if (told_ns && (insists || now_ns - told_ns >= ns_from_s(patience->told_s))) {
+            log_warn("the command does not end: it is killed");
+            process_signal(p, SIGKILL);
+            process_reap(p, true);
+            return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * NS_PER_MS}, NULL);
+    }
 }
 
 /* Warns of a replaced variable: a process has one injected library for each. */
@@ -169,6 +200,13 @@ enum st trace_record_run(struct arena *a, char *const *program,
                          const struct trace_variable variables[TRACE_VARIABLES], int *status,
                          struct err *e)
 {
+    return trace_record_run_within(a, program, variables, NULL, status, e);
+}
+
+enum st trace_record_run_within(struct arena *a, char *const *program,
+                                const struct trace_variable variables[TRACE_VARIABLES],
+                                const struct trace_patience *patience, int *status, struct err *e)
+{
     const char *env[TRACE_VARIABLES + 1] = {NULL};
     struct process p;
     tell_replaced(variables);
@@ -181,7 +219,10 @@ enum st trace_record_run(struct arena *a, char *const *program,
         errno = error;
         return err_errno(e, true, "cannot run %s", program[0]);
     }
-    process_reap(&p, true);
+    if (patience)
+        await(&p, patience);
+    else
+        process_reap(&p, true);
     running = 0;
     *status = p.status;
     return ST_OK;

@@ -49,6 +49,16 @@ enum st trace_record_run(struct arena *a, char *const *program,
                          const struct trace_variable variables[TRACE_VARIABLES], int *status,
                          struct err *e);
 
+/* The same, with an end to waiting: the program gets SIGTERM after `most_s`, 0 = never; SIGKILL
+ * when it has not ended `told_s` after such a signal, ours or one that was forwarded, or when a
+ * second one comes for this process half a second or more after the first. */
+struct trace_patience {
+    double most_s, told_s;
+};
+enum st trace_record_run_within(struct arena *a, char *const *program,
+                                const struct trace_variable variables[TRACE_VARIABLES],
+                                const struct trace_patience *p, int *status, struct err *e);
+
 /* The spools of a folder. */
 struct trace_recorded {
     struct node *processes;                               /* a list, a map each (docs/formats.md) */

@@ -307,8 +307,8 @@ int main(int argc, char **argv)
             times = (uint32_t)strtoul(argv[i] + 6, NULL, 10);
     }
     make();
-    if (DOES(reserves)) /* three quarters of the GPU */
-        CHECK(cuMemAlloc_v2(&late, 192 << 20));
+    if (DOES(reserves)) /* three quarters of a GPU of 128 MiB */
+        CHECK(cuMemAlloc_v2(&late, 96 << 20));
     if (DOES(managed))
         CHECK(cuMemAllocManaged(&late, 4096, 1));
     if (DOES(ipc) || DOES(ipc_closed))

@@ -1,5 +1,14 @@
 #include "config/options/options.h"
 
+#define REPLAYS                                                   \
+    {                                                             \
+        "capsule", WHEN_SET, NULL, CMD_REPLAY | CMD_ENERGY, false \
+    }
+#define TRIES                                                \
+    {                                                        \
+        "capture.trial", WHEN_IS, "true", CMD_CAPTURE, false \
+    }
+
 static const struct option rows[] = {
     {KEY(capsule), .commands = CMD_REPLAY | CMD_ENERGY,
      .help = "folder of a captured region, made by capture: its very kernels are run again"},
@@ -25,6 +34,16 @@ static const struct option rows[] = {
     {KEY(replay.order), .def = "graph", .allowed = "graph|streams", .commands = CMD_REPLAY,
      .when = WHEN(SET("capsule")),
      .help = "run the region as a CUDA graph, or launch by launch on streams"},
+    {KEY(replay.timeout_s), .unit = "s", .def = "1800", .max = 1e7,
+     .commands = CMD_REPLAY | CMD_ENERGY | CMD_CAPTURE, .when = WHEN(REPLAYS, TRIES),
+     .help = "longest replay, beyond the time that samples and windows ask for; what was not "
+             "measured until then is told; 0 = no limit. A region of thousands of launches takes "
+             "a minute or two"},
+    {KEY(replay.kernel_timeout_s), .unit = "s", .def = "60", .max = 1e7,
+     .commands = CMD_REPLAY | CMD_ENERGY, .when = WHEN(SET("capsule")),
+     .help = "longest measurement of one kind of kernel alone, beyond the time that samples and "
+             "windows ask for: one that does not end is left out, and told; 0 = no limit. With "
+             "gigabytes of memory to put back it takes some seconds"},
     {KEY(replay.tolerance), .def = "0", .max = 1, .commands = CMD_REPLAY,
      .when = WHEN(SET("capsule")),
      .help = "relative difference up to which numbers of replay.dtype count as equal; 0 compares "

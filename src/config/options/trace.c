@@ -35,6 +35,12 @@ static const struct option rows[] = {
      .help =
          "replay the region once at the end, in a process of its own: a capsule that lacks memory "
          "is refused"},
+    {KEY(capture.timeout_s), .unit = "s", .def = "0", .max = 1e7, .commands = CMD_CAPTURE,
+     .help = "how long the command may run before it is told to end (SIGTERM); 0 = as long as it "
+             "likes: what comes before the region is its own"},
+    {KEY(capture.stop_timeout_s), .unit = "s", .def = "10", .max = 1e6, .commands = CMD_CAPTURE,
+     .help = "how long the command may take to end when it is told to, before it is killed; a "
+             "second signal kills it at once"},
     {KEY(trace.library), .commands = CMD_TRACE | CMD_CAPTURE,
      .help = "path of libtwinfer_inject.so; the one beside this program when unset"},
     {KEY(trace.cupti), .commands = CMD_TRACE | CMD_CAPTURE,

@@ -2,6 +2,7 @@
  * that cannot add them: the command line under LD_LIBRARY_PATH. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/cuda/kernels.h"
 #include "support/fake_gpu/device.h"
@@ -98,6 +99,23 @@ static void roof_random(const struct fake_twin *self, struct gpu_dim grid, struc
     }
 }
 
+/* A kernel that looks back at what blocks before it left, as a sort by radix does: it takes the 10
+ * in word 2 that something before it wrote, faults on what is no such state, and waits for one that
+ * was taken already, which never comes; with lookback=2 it faults there too. */
+static void look_back(unsigned char *out)
+{
+    uint32_t word;
+    const uint32_t taken = 0;
+    memcpy(&word, out + 8, sizeof word);
+    if (word == taken && fake_script_number("lookback", 0) == 1)
+        for (;;)
+            nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    if (word != 10)
+        fake_stream_raise(CUDA_ERROR_ILLEGAL_ADDRESS);
+    memcpy(out + 8, &taken, sizeof taken);
+    fake_gpu_spend_s(7e-6);
+}
+
 /* One of four bytes is another than it was, in each call the next. With index=1: asserts that word
  * 2 is the 10 that something before it wrote. */
 static void odd_write(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
@@ -107,6 +125,10 @@ static void odd_write(const struct fake_twin *self, struct gpu_dim grid, struct 
     unsigned char *out = *(unsigned char **)params[0];
     uint32_t word;
     (void)self, (void)grid, (void)block;
+    if (fake_script_number("lookback", 0)) {
+        look_back(out);
+        return;
+    }
     memcpy(&word, out + 8, sizeof word);
     if (fake_script_number("index", 0)) {
         if (word != 10)

@@ -63,11 +63,14 @@ static void a_load_keeps_the_gpu_busy_and_leaves_nothing(void **state)
     fake_gpu_play("memory=1");
     assert_ok(gpu_open(0, &g, &t->e), t);
     const int64_t before = fake_gpu_allocations(), end = clock_mono_ns() + 20 * NS_PER_MS;
-    assert_ok(board_load(&g, end, &t->e), t);
+    assert_ok(board_load(&g, end, NULL, &t->e), t);
     assert_true(clock_mono_ns() >= end);
     assert_int_equal(fake_gpu_allocations(), before);
+    const volatile sig_atomic_t stop = 1;
+    assert_ok(board_load(&g, clock_mono_ns() + 3600 * NS_PER_S, &stop, &t->e), t);
+    assert_int_equal(fake_gpu_allocations(), before);
     fake_gpu_play("memory=1;fail cuMemcpyDtoDAsync_v2 3 700");
-    assert_int_equal(board_load(&g, end, &t->e), ST_DEVICE);
+    assert_int_equal(board_load(&g, end, NULL, &t->e), ST_DEVICE);
     fake_gpu_play("");
     gpu_close(&g);
 }
