@@ -94,6 +94,8 @@ void inject_ring_count_drop(struct ring *r)
     atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
 }
 
+_Atomic bool inject_ring_wakes;
+
 /* Appends if room for `more` events remains. */
 static bool append(struct ring *r, const struct event *e, uint64_t more)
 {
@@ -106,7 +108,8 @@ static bool append(struct ring *r, const struct event *e, uint64_t more)
     }
     r->events[head & (capacity - 1)] = *e;
     atomic_store_explicit(&r->head, head + 1, memory_order_release);
-    if (used == capacity / 2)
+    if (used == capacity / 2 || (atomic_load_explicit(&inject_ring_wakes, memory_order_relaxed) &&
+                                 atomic_exchange(&inject_ring_wakes, false)))
         inject_writer_wake();
     return true;
 }

@@ -77,6 +77,10 @@ bool inject_ring_open(void); /* once, and again after a fork */
 struct ring *inject_ring_mine(struct guest_thread *me);
 struct ring *inject_ring_first(void); /* all rings, by next */
 
+/* The writer has had nothing to do for a while: the next event wakes it. One that it misses by a
+ * hair waits for its next flush. */
+extern _Atomic bool inject_ring_wakes;
+
 /* Append; drops and counts when the ring is full. Wakes the writer when it is half full. */
 bool inject_ring_push(struct ring *r, const struct event *e);
 /* Begin and end of a nested range. An end has room if its begin had; otherwise neither is pushed,

@@ -25,6 +25,7 @@ enum {
     REST_AFTER_MS = 200, /* CUPTI is switched off this long after the gate closed */
     END_WAIT_S = 5,      /* longest wait of exit for the last flush without progress */
     END_LONGEST_S = 30,  /* longest wait in all */
+    QUIET_PART = 50,     /* of flush_ns, 10 ms of its 500: the first flush when nothing comes */
     THREADS = 4096,      /* without a ring */
     KNOWN = 1 << 15,
 };
@@ -34,6 +35,7 @@ static _Atomic uint32_t progress; /* counts buffers turned into records */
 static _Atomic bool ending;
 static uint32_t strings_written;
 static uint64_t lost_told, dropped_by_cupti;
+static int64_t flushed_ns;
 
 /* Ids in the spool by system id: hashed, since every API record looks one up. */
 static struct known_thread {
@@ -138,13 +140,15 @@ static void take(struct ring *r, const struct event *e)
     }
 }
 
-static void drain_ring(struct ring *r)
+/* Whether there was something in it. */
+static bool drain_ring(struct ring *r)
 {
     int state = atomic_load_explicit(&r->state, memory_order_acquire);
     uint64_t mask = (uint64_t)guest.settings.ring_events - 1;
     uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
-    if (tail != head && !r->told) {
+    const bool any = tail != head;
+    if (any && !r->told) {
         tell_thread(r->thread, r->tid, 0);
         know_thread(r->tid, r->thread);
         r->told = true;
@@ -161,18 +165,22 @@ static void drain_ring(struct ring *r)
         r->told = false;
         atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
     }
+    return any;
 }
 
-static void drain_rings(void)
+static bool drain_rings(void)
 {
+    bool any = false;
     for (struct ring *r = inject_ring_first(); r; r = r->next)
-        drain_ring(r);
+        any |= drain_ring(r);
+    return any;
 }
 
-/* Empties rings after each buffer too: they fill during a burst of buffers. */
-static void drain(void)
+/* Empties rings after each buffer too: they fill during a burst of buffers. Whether there was
+ * anything. */
+static bool drain(void)
 {
-    drain_rings();
+    bool any = drain_rings();
     size_t valid;
     for (uint8_t *b; (b = inject_buffers_take(&valid));) {
         inject_facts_devices();
@@ -181,9 +189,11 @@ static void drain(void)
         inject_buffers_return(b);
         atomic_fetch_add(&progress, 1);
         drain_rings();
+        any = true;
     }
     inject_gate_write(false);
     inject_buffers_refill();
+    return any;
 }
 
 /* ---- the flush ---- */
@@ -313,6 +323,8 @@ static void flush(bool last)
     write_drops();
     write_cost();
     trace_spool_flush(&guest.spool);
+    flushed_ns = now_ns;
+    trace_spool_alive(&guest.spool, flushed_ns, clock_mono_ns());
     check_disk();
 }
 
@@ -332,6 +344,58 @@ static bool is_alone(void)
     return p && p[1] == '2' && p[2] == ' ';
 }
 
+/* A fiftieth of flush_ns: how soon it is seen that nothing comes any more. */
+static int64_t look_ns(void)
+{
+    const int64_t part_ns = guest.settings.flush_ns / QUIET_PART;
+    return part_ns > NS_PER_MS ? part_ns : NS_PER_MS;
+}
+
+/* When nothing comes any more: the next flush, quiet_ns after the last event; 0 = it rests. */
+struct quiet {
+    int64_t last_ns, quiet_ns;
+};
+
+static void quiet_after(struct quiet *q, bool came, int64_t now_ns)
+{
+    if (came)
+        *q = (struct quiet){now_ns, look_ns()};
+}
+
+static bool quiet_is_due(struct quiet *q, int64_t now_ns)
+{
+    if (q->quiet_ns == 0 || now_ns - q->last_ns < q->quiet_ns)
+        return false;
+    q->quiet_ns *= 2;
+    if (q->quiet_ns > guest.settings.flush_ns) /* what comes later is that flush's */
+        q->quiet_ns = 0;
+    return true;
+}
+
+static bool have_events(void)
+{
+    bool any = false;
+    for (struct ring *r = inject_ring_first(); r; r = r->next)
+        any |= atomic_load(&r->head) != atomic_load(&r->tail);
+    return any;
+}
+
+/* Until it is woken, or left_ns. */
+static void sleep_until_woken(const struct quiet *q, uint32_t seen, int64_t left_ns)
+{
+    const bool rests = q->quiet_ns == 0;
+    if (!rests && left_ns > look_ns())
+        left_ns = look_ns();
+    if (inject_gate_filters && left_ns > 10 * NS_PER_MS)
+        left_ns = 10 * NS_PER_MS, inject_gate_tick(clock_mono_ns());
+    atomic_store(&sleeping, 1);
+    atomic_store(&inject_ring_wakes, rests);
+    if (left_ns > 0 && !(rests && have_events()))
+        futex_wait(&kicks, seen, left_ns);
+    atomic_store(&sleeping, 0);
+    atomic_store(&inject_ring_wakes, false);
+}
+
 static void *run(void *unused)
 {
     (void)unused;
@@ -340,29 +404,28 @@ static void *run(void *unused)
     inject_facts_process();
     write_clock();
     int64_t next_ns = clock_mono_ns(); /* writes the process's facts at once */
+    struct quiet quiet = {0};
     for (;;) {
         uint32_t seen = atomic_load(&kicks);
         uint32_t asked = atomic_load(&flushes_asked);
         bool last = atomic_load(&ending);
-        drain();
+        const bool came = drain();
         int64_t now_ns = clock_mono_ns();
-        if (last || asked != atomic_load(&flushes_done) || now_ns >= next_ns) {
+        quiet_after(&quiet, came, now_ns);
+        if (last || asked != atomic_load(&flushes_done) || now_ns >= next_ns ||
+            quiet_is_due(&quiet, now_ns)) {
             if (!last && is_alone())
                 last = inject_claim_end();
             flush(last);
             next_ns = now_ns + guest.settings.flush_ns;
             atomic_store(&flushes_done, asked);
             futex_wake(&flushes_done);
+        } else {
+            trace_spool_alive(&guest.spool, flushed_ns, now_ns);
         }
         if (last)
             break;
-        int64_t left_ns = next_ns - clock_mono_ns();
-        if (inject_gate_filters && left_ns > 10 * NS_PER_MS)
-            left_ns = 10 * NS_PER_MS, inject_gate_tick(clock_mono_ns());
-        atomic_store(&sleeping, 1);
-        if (left_ns > 0)
-            futex_wait(&kicks, seen, left_ns);
-        atomic_store(&sleeping, 0);
+        sleep_until_woken(&quiet, seen, next_ns - clock_mono_ns());
     }
     trace_spool_close(&guest.spool);
     atomic_store(&done, 1);
@@ -381,6 +444,8 @@ bool inject_writer_start(void)
     strings_written = n_known = n_others = 0;
     memset(known, 0, sizeof known);
     lost_told = dropped_by_cupti = 0;
+    flushed_ns = 0;
+    atomic_store(&inject_ring_wakes, false);
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

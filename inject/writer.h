@@ -1,6 +1,9 @@
 /* The writer: the recorder's own thread. It empties rings and buffers whenever it is woken, and
- * twice a second (settings.flush_ns) writes everything to the spool. Only this thread touches
- * guest.spool. */
+ * twice a second (settings.flush_ns) writes everything to the spool. A server may be killed after
+ * its last batch: when nothing has come for a fiftieth of that, all is written too, and again after
+ * twice as long, four times ..., since work may end on the GPU later than it was launched. While
+ * work comes, the header of the spool has a sign of life that often; one that rests is woken by the
+ * next event. Only this thread touches guest.spool. */
 #ifndef INJECT_WRITER_H
 #define INJECT_WRITER_H
 

@@ -34,6 +34,9 @@ static struct node *spool_node(struct arena *a, const char *name, const struct s
     node_set(a, n, SV("start_mono_ns"), node_int(a, f->header.start_ns));
     node_set(a, n, SV("started_at"), artifact_time(a, f->header.start_wall_ns));
     node_set(a, n, SV("ended"), node_bool(a, f->ended));
+    if (!f->ended && f->header.alive_ns >= f->header.flushed_ns && f->header.flushed_ns > 0)
+        node_set(a, n, SV("alive_after_flush_ms"),
+                 node_float(a, (double)(f->header.alive_ns - f->header.flushed_ns) / 1e6));
     node_set(a, n, SV("bytes"), node_int(a, (int64_t)f->bytes));
     node_set(a, n, SV("whole_bytes"), node_int(a, (int64_t)f->whole_bytes));
     if (f->skipped_bytes) {
@@ -81,10 +84,11 @@ static void tell_faults(const char *name, const struct spool_facts *f)
     if (f->skipped_bytes)
         log_warn("%s: %llu blocks (%llu bytes) are damaged", name,
                  (unsigned long long)f->skipped_blocks, (unsigned long long)f->skipped_bytes);
+    char since[SPOOL_SINCE_TEXT];
     if (!f->ended)
-        log_warn("%s: the process did not end by itself: what it did after the last flush "
+        log_warn("%s: the process did not end by itself: what it did after the last flush%s "
                  "(trace.flush_ms) is missing",
-                 name);
+                 name, trace_spool_since_flush(&f->header, since));
 }
 
 /* Entry of an unreadable spool (its process was killed while creating the file); the others are

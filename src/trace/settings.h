@@ -20,7 +20,7 @@
  *     capture=3                 capture the third time that range= or profiler= opens the gate as a
  *                               capsule (capsule/format.h); 0 = none
  *     delay_ms=0 duration_ms=0  record from, and for, so long after the start; 0 = no limit
- *     flush_ms=500              how much a killed process may lose
+ *     flush_ms=500              how much a killed process may lose; a fiftieth behind its last work
  *     buffer_kb=4096 buffers=128 ring_events=32768    memory
  *     cupti=/path/libcupti.so   instead of the loaded or found one */
 #ifndef TRACE_SETTINGS_H

@@ -21,7 +21,8 @@
  * A process may die at any moment and a disk may fill up. Blocks are written whole; one that is cut
  * short or whose checksum differs is skipped, and the next is searched at multiples of 8 bytes: it
  * is accepted when its checksum is right and its number fits (trace/spool_scan.h). SPOOL_END marks
- * a file closed by the recorder: without it the process was killed, or still runs.
+ * a file closed by the recorder: without it the process was killed, or still runs, and the header
+ * says when it was flushed last and when it was seen alive last.
  *
  * Times: int64 ns of one clock per host, CLOCK_MONOTONIC, for host and GPU alike (the recorder has
  * CUPTI convert GPU times to it; a note in SPOOL_NOTES reports when it could not). Spools of one
@@ -60,7 +61,10 @@ struct spool_header { /* 64 bytes */
     uint32_t pid, parent_pid;
     int64_t start_ns, start_wall_ns; /* CLOCK_MONOTONIC and CLOCK_REALTIME at the same moment */
     uint64_t host_id;                /* equal on spools whose CLOCK_MONOTONIC is the same clock */
-    uint64_t reserved[2];
+    /* Written over while the process lives; 0 = by a recorder that did not. CLOCK_MONOTONIC of the
+     * last flush, behind which all that had ended by then is in the file, and of its last sign of
+     * life: how much is missing at the end of one that was killed. */
+    int64_t flushed_ns, alive_ns;
 };
 
 struct spool_block { /* 32 bytes */
@@ -354,6 +358,8 @@ bool trace_spool_add_string(struct spool_writer *w, uint32_t id, const char *tex
  * undone, so that the file ends with a whole block. Reopens the file if the program closed it;
  * never writes to the program's own files. */
 bool trace_spool_flush(struct spool_writer *w);
+/* Into the header: a flush at flushed_ns, and that the process lives. */
+void trace_spool_alive(struct spool_writer *w, int64_t flushed_ns, int64_t alive_ns);
 /* SPOOL_END, flush, close, free. Returns 0 or the errno that stopped the file. */
 int trace_spool_close(struct spool_writer *w);
 /* Close and free without writing (in a child after fork). */

@@ -624,11 +624,12 @@ static enum st read_rest(struct reader *r, struct err *e)
                    (unsigned long long)r->skipped_bytes, r->skipped_from);
     }
     if (!r->ended) {
+        char since[SPOOL_SINCE_TEXT];
         r->d->incomplete = true;
         trace_note(r->d, LOG_WARN,
                    "%s: the process was killed, or still runs: the trace is valid "
-                   "up to its last flush",
-                   fs_base(r->path));
+                   "up to its last flush%s",
+                   fs_base(r->path), trace_spool_since_flush(&r->header, since));
     }
     if (r->unnamed)
         trace_note(r->d, LOG_WARN, "%s: %llu records without sense were left out", fs_base(r->path),

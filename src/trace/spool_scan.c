@@ -149,6 +149,15 @@ static void scan_blocks(struct scan *s, uint64_t first)
     vec_free(&strings);
 }
 
+const char *trace_spool_since_flush(const struct spool_header *h, char out[SPOOL_SINCE_TEXT])
+{
+    out[0] = 0;
+    if (h->flushed_ns > 0 && h->alive_ns >= h->flushed_ns)
+        snprintf(out, SPOOL_SINCE_TEXT, ", %.0f ms before its last sign of life",
+                 (double)(h->alive_ns - h->flushed_ns) / 1e6);
+    return out;
+}
+
 enum st trace_spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e)
 {
     struct scan s = {.a = a, .out = out};

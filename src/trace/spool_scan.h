@@ -28,6 +28,11 @@ struct spool_facts {
 /* ST_INPUT when it is no spool: "PATH: not a spool: ...". */
 enum st trace_spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e);
 
+/* ", 12 ms before its last sign of life", for behind "last flush", or "" where the header does not
+ * say. Returns out. */
+enum { SPOOL_SINCE_TEXT = 64 };
+const char *trace_spool_since_flush(const struct spool_header *h, char out[SPOOL_SINCE_TEXT]);
+
 /* Offset of the next certainly valid block behind damage at `from` (header, checksum, and a number
  * that fits: `sequence` was expected at `from`). m->n = none. */
 uint64_t trace_spool_find(const struct fs_map *m, uint64_t from, uint32_t sequence);

@@ -426,6 +426,23 @@ static void a_killed_process_leaves_what_was_flushed(void **state)
     assert_int_equal(range(f, "outer")->end_ns == SPOOL_OPEN_NS, 1);
 }
 
+/* flush_ms is too long for what follows the last batch of a server: it is written soon after, also
+ * when the recorder has rested before, and the header says how old that is. */
+static void the_last_work_of_a_killed_process_is_there(void **state)
+{
+    struct test *t = *state;
+    struct traced *r =
+        trace(t, (struct how){.settings = "flush_ms=2500\n",
+                              .steps = "init flush kernels=5 sleep=2200 kernels=3 sleep=1000 "
+                                       "kill=9"});
+    assert_true(WIFSIGNALED(r->status));
+    const struct spool_file *f = r->spools[0];
+    assert_int_equal(f->n[SPOOL_KERNELS], 8);
+    assert_int_equal(f->n[SPOOL_END], 0);
+    assert_true(f->header.flushed_ns > f->header.start_ns);
+    assert_true(f->header.alive_ns >= f->header.flushed_ns);
+}
+
 static void without_exit_handlers_the_flushed_part_is_there(void **state)
 {
     struct test *t = *state;
@@ -881,6 +898,7 @@ int main(int argc, char **argv)
         TEST(nothing_before_the_delay),
         TEST(a_program_may_pause_and_resume),
         TEST(a_killed_process_leaves_what_was_flushed),
+        TEST(the_last_work_of_a_killed_process_is_there),
         TEST(without_exit_handlers_the_flushed_part_is_there),
         TEST(a_child_after_fork_has_a_file_of_its_own),
         TEST(a_program_that_execs_gets_a_second_file),

@@ -24,7 +24,8 @@ static const struct option rows[] = {
     {KEY(trace.launches), .def = "true", .commands = CMD_TRACE,
      .help = "record when the host launched each kernel, copy and set"},
     {KEY(trace.flush_ms), .unit = "ms", .def = "500", .min = 1, .max = 1e6, .commands = CMD_TRACE,
-     .help = "how much of the recording a killed process may lose"},
+     .help = "how much of the recording a killed process may lose while it works; a fiftieth of "
+             "that after its last work"},
     {KEY(trace.buffers), .def = "128", .min = 2, .max = 4096, .commands = CMD_TRACE,
      .help = "most activity buffers of 4 MiB; beyond them records are dropped and counted"},
     {KEY(region), .commands = CMD_CAPTURE,

@@ -332,7 +332,10 @@ static void impossible_times_are_counted_by_kind(void **state)
 static void ranges_that_stay_open_end_with_the_recording(void **state)
 {
     struct test *t = *state;
-    struct file f = file_of(header());
+    struct spool_header h = header();
+    h.flushed_ns = AT;
+    h.alive_ns = AT + 1500000000;
+    struct file f = file_of(h);
     struct trace x;
     struct spool_range open = {.start_ns = AT, .end_ns = SPOOL_OPEN_NS, .kind = SPOOL_PUSH_POP};
     struct spool_range ends = {
@@ -356,7 +359,7 @@ static void ranges_that_stay_open_end_with_the_recording(void **state)
     assert_true(x.dict.incomplete);
     assert_string_equal(note(&x, LOG_WARN),
                         "a.spool: the process was killed, or still runs: the trace is valid up to "
-                        "its last flush");
+                        "its last flush, 1500 ms before its last sign of life");
     trace_free(&x);
 }
 
