@@ -157,6 +157,17 @@ static void take_kernels(struct arena *a, const struct replay_report *timed,
     }
 }
 
+static void tell_apart(const struct replay_region *r)
+{
+    struct replay_apart ways[REPLAY_WAYS];
+    replay_apart_of(r, ways);
+    for (int i = 0; i < REPLAY_WAYS; i++)
+        if (isfinite(ways[i].sum_s) && !ways[i].within)
+            log_warn("%s, operations take %.1f %% %s in the application: the limit is %g %%",
+                     ways[i].way, fabs(ways[i].percent),
+                     ways[i].percent < 0 ? "less than" : "more than", ways[i].limit);
+}
+
 static void tell_suspects(const struct replay_kernels *k)
 {
     for (size_t i = 0; i < k->n; i++)
@@ -189,6 +200,7 @@ static enum st replay(void *self, struct arena *a, const struct energy_wish *wis
     region->times = timed.region;
     region->alone_sum_s = replay_sum_s(&timed.kernels);
     choose_loops(a, &timed, &loops);
+    tell_apart(&timed.region);
     tell_suspects(&timed.kernels);
     if (timed.region.why_no_nodes)
         log_warn("no times inside the replayed region: %s", timed.region.why_no_nodes);
@@ -249,6 +261,7 @@ static struct node *region_node(struct arena *a, const struct region *region)
     node_put(a, n, "as_launched_sum_us", node_number(a, region->times.as_launched_s * 1e6));
     node_put(a, n, "alone_sum_us", node_number(a, region->alone_sum_s * 1e6));
     node_put(a, n, "application_sum_us", node_number(a, region->times.app_nodes_s * 1e6));
+    node_put(a, n, "sums", replay_apart_node(a, &region->times));
     node_put(a, n, "no_as_launched_times", node_str_or_null(a, region->times.why_not_as_launched));
     node_put(a, n, "application_wall_us", node_number(a, region->times.app_wall_s * 1e6));
     return n;

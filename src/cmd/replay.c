@@ -443,6 +443,20 @@ static void add_energy(struct job_context *c, const struct energy_whole *w, stru
         node_put(c->a, out, "full_model", energy_whole_node(c->a, w));
 }
 
+/* Sums of the operations' own times beside the application's, each by its own limit. */
+static void add_sums(const struct replay_region *r, struct buf *text)
+{
+    struct replay_apart ways[REPLAY_WAYS];
+    replay_apart_of(r, ways);
+    for (int i = 0; i < REPLAY_WAYS; i++)
+        if (isfinite(ways[i].sum_s))
+            buf_printf(text, "%s: operations take %.1f %% %s in the application, %s %g %%%s\n",
+                       ways[i].way, fabs(ways[i].percent),
+                       ways[i].percent < 0 ? "less than" : "more than",
+                       ways[i].within ? "within" : "BEYOND", ways[i].limit,
+                       ways[i].within ? "" : ": are they the same work, at the same clocks?");
+}
+
 /* energy: NULL = no power log. */
 static void print_report(struct job_context *c, const struct replay_report *r,
                          const struct energy_whole *energy, const char *dir)
@@ -463,6 +477,7 @@ static void print_report(struct job_context *c, const struct replay_report *r,
         add_verdict(r->verified, &text);
     if (r->region.why_no_nodes)
         buf_printf(&text, "no times inside the region: %s\n", r->region.why_no_nodes);
+    add_sums(&r->region, &text);
     node_put(a, out, "kernels", node_int(a, (int64_t)r->kernels.n));
     if (r->verified)
         node_put(a, out, "wrong_bytes", node_int(a, r->wrong_bytes));

@@ -69,6 +69,8 @@ static void take_loaded(struct run *r, const struct node *n)
     out->uuid = get_text(n, "uuid");
     out->region.app_nodes_s = get_double(n, "app_s");
     out->region.app_wall_s = get_double(n, "app_wall_s");
+    const struct node *graphs = node_find(n, "graphs");
+    out->region.graphs = graphs && graphs->kind == NODE_BOOL && graphs->b;
     out->kernels.n = list->n;
     out->kernels.p = arena_array(r->a, struct replay_kernel, list->n);
     for (uint32_t i = 0; i < list->n; i++) {

@@ -92,6 +92,41 @@ struct node *replay_isolated_node(struct arena *a, const struct replay_kernels *
     return n;
 }
 
+void replay_apart_of(const struct replay_region *r, struct replay_apart out[REPLAY_WAYS])
+{
+    enum { ALIKE_PERCENT = 3, EAGER_PERCENT = 5 };
+    out[0] = (struct replay_apart){.way = "in a graph",
+                                   .sum_s = r->nodes_s,
+                                   .limit = r->graphs ? ALIKE_PERCENT : EAGER_PERCENT};
+    out[1] = (struct replay_apart){
+        .way = "as launched", .sum_s = r->as_launched_s, .limit = ALIKE_PERCENT};
+    for (int i = 0; i < REPLAY_WAYS; i++) {
+        out[i].percent = 100 * (out[i].sum_s / r->app_nodes_s - 1);
+        if (!isfinite(out[i].percent))
+            out[i].sum_s = NAN;
+        out[i].within = fabs(out[i].percent) <= out[i].limit;
+    }
+}
+
+struct node *replay_apart_node(struct arena *a, const struct replay_region *r)
+{
+    struct replay_apart ways[REPLAY_WAYS];
+    struct node *list = node_new(a, NODE_LIST);
+    replay_apart_of(r, ways);
+    for (int i = 0; i < REPLAY_WAYS; i++) {
+        if (!isfinite(ways[i].sum_s))
+            continue;
+        struct node *n = node_new(a, NODE_MAP);
+        node_push(a, list, n);
+        node_put(a, n, "way", node_str(a, ways[i].way));
+        node_put(a, n, "sum_us", micro(a, ways[i].sum_s));
+        node_put(a, n, "apart_percent", node_float(a, nearbyint(ways[i].percent * 1e3) / 1e3));
+        node_put(a, n, "limit_percent", node_float(a, ways[i].limit));
+        node_put(a, n, "within", node_bool(a, ways[i].within));
+    }
+    return list;
+}
+
 struct node *replay_full_node(struct arena *a, const struct replay_region *r)
 {
     const struct timing *t = &r->time;
@@ -107,6 +142,7 @@ struct node *replay_full_node(struct arena *a, const struct replay_region *r)
     node_put(a, n, "as_launched_sum_us", micro(a, r->as_launched_s));
     node_put(a, n, "application_sum_us", micro(a, r->app_nodes_s));
     node_put(a, n, "application_wall_us", micro(a, r->app_wall_s));
+    node_put(a, n, "sums", replay_apart_node(a, r));
     if (r->why_not_as_launched)
         node_put(a, n, "no_as_launched_times", node_str(a, r->why_not_as_launched));
     if (r->why_no_nodes)

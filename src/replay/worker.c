@@ -123,6 +123,17 @@ static struct node *class_node(struct arena *a, const struct replay_class *k, bo
     return n;
 }
 
+/* Whether the program launched most of its operations in graphs. */
+static bool mostly_graphs(const struct capsule *c)
+{
+    size_t work = 0, in_graphs = 0;
+    for (size_t i = 0; i < c->n_ops; i++) {
+        work += program_is_work(&c->ops[i]);
+        in_graphs += program_is_work(&c->ops[i]) && c->ops[i].graph;
+    }
+    return 2 * in_graphs > work;
+}
+
 static void answer_loaded(struct worker *w)
 {
     struct arena *a = w->a;
@@ -138,6 +149,7 @@ static void answer_loaded(struct worker *w)
     node_put(a, n, "app_s", node_number(a, w->classes.app_s));
     node_put(a, n, "app_wall_s", node_float(a, (double)w->capsule.facts->wall_ns / 1e9));
     node_put(a, n, "operations", node_int(a, (int64_t)w->program.n_ops));
+    node_put(a, n, "graphs", node_bool(a, mostly_graphs(&w->capsule)));
     answer(w, "loaded", n);
 }
 

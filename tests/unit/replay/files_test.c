@@ -54,11 +54,42 @@ static void a_row_says_what_was_repeated_with_it(void **state)
     assert_null(node_find(second, "faster_when_repeated"));
 }
 
+/* Each sum is judged by its own limit: that in a graph by 5 %, unless the program launched graphs;
+ * that as launched by 3 %. */
+static void sums_have_limits_of_their_own(void **state)
+{
+    static const struct {
+        double graph_s, launched_s; /* where the application's is 1 */
+        bool graphs, within[REPLAY_WAYS];
+    } rows[] = {
+        {0.968, 0.988, false, {true, true}}, {0.968, NAN, true, {false, false}},
+        {0.94, 0.96, false, {false, false}}, {1.06, 1.02, false, {false, true}},
+        {0.972, NAN, true, {true, false}},
+    };
+    struct replay_apart out[REPLAY_WAYS];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct replay_region r = {.nodes_s = rows[i].graph_s,
+                                        .as_launched_s = rows[i].launched_s,
+                                        .app_nodes_s = 1,
+                                        .graphs = rows[i].graphs};
+        replay_apart_of(&r, out);
+        for (int k = 0; k < REPLAY_WAYS; k++)
+            assert_int_equal(out[k].within, rows[i].within[k]);
+        assert_true(fabs(out[0].percent - 100 * (rows[i].graph_s - 1)) < 1e-9);
+        assert_true(isnan(out[1].sum_s) == isnan(rows[i].launched_s));
+    }
+    replay_apart_of(&(struct replay_region){.nodes_s = 1, .as_launched_s = 1, .app_nodes_s = NAN},
+                    out);
+    assert_true(isnan(out[0].sum_s) && isnan(out[1].sum_s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(kernels_that_are_too_fast_alone),
         TEST(a_row_says_what_was_repeated_with_it),
+        TEST(sums_have_limits_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
