@@ -377,7 +377,7 @@ static void finish(int64_t wall_ns)
     const struct list *pages = &capture.sections[CAPSULE_PAGES];
     for (size_t i = 0; i < pages->n; i++)
         live += LIST_AT(pages, struct capsule_page, i)->bytes;
-    if (!capture_pages_after() || !capture_memory_write() ||
+    if (!capture_work_check() || !capture_pages_after() || !capture_memory_write() ||
         !capture_images_write(capture.dir, &unread))
         return;
     capture_functions_end();

@@ -95,6 +95,8 @@ uint32_t capture_memory_of(uint64_t at, uint64_t bytes);
 bool capture_memory_reach(uint64_t at);
 /* Whether that memory is the host's, and whether kernels reach its allocation. */
 bool capture_memory_is_host(uint64_t at, uint64_t bytes, bool *reached);
+/* Whether kernels of the region have pointers into the host's memory. */
+bool capture_memory_host_is_reached(void);
 /* Refuses what cannot be captured at the start of a region; the bytes that are live. */
 bool capture_memory_check(uint64_t *live_bytes);
 /* All of the region, sorted, into the section; from the start on, what is freed is kept as gone. */
@@ -144,6 +146,9 @@ void capture_graph_launch(CUgraphExec graph, CUstream handle, uint32_t stream);
 
 void capture_work_reset(void);
 struct capsule_op capture_op(enum capsule_op_kind kind, uint32_t item, uint32_t stream);
+/* When the region ends: functions of the host run in their places and are not replayed, so that
+ * what they may have written must not be read by the GPU. False after a refusal. */
+bool capture_work_check(void);
 /* Whether work of that stream becomes nodes of a graph; lock `work` not held. */
 bool capture_is_recording_graph(uint64_t stream, bool per_thread);
 /* Waits for work that may still write the source. False after a refusal. */

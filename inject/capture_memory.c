@@ -337,6 +337,17 @@ bool capture_memory_is_host(uint64_t address, uint64_t bytes, bool *reached)
     return host;
 }
 
+bool capture_memory_host_is_reached(void)
+{
+    bool any = false;
+    pthread_mutex_lock(&capture.memory);
+    for (size_t i = 0; i < live.n; i++)
+        any |= at(i)->reached &&
+               (at(i)->memory == CAPSULE_PINNED || at(i)->memory == CAPSULE_REGISTERED);
+    pthread_mutex_unlock(&capture.memory);
+    return any;
+}
+
 static const char *refused_kind(uint32_t memory)
 {
     return memory == MANAGED        ? "managed memory (cuMemAllocManaged)"

@@ -514,6 +514,43 @@ static bool in_globals(uint64_t at)
     return false;
 }
 
+/* A variable of a module that no launch has shown: compilers put constants into one of their own.
+ */
+struct variable_at {
+    CUmodule module;
+    uint64_t word;
+    bool found;
+};
+
+static void look_at_variable(void *user, const char *name)
+{
+    struct variable_at *v = user;
+    CUdeviceptr at = 0;
+    size_t bytes = 0;
+    v->found = v->found ||
+               (capture.driver.cuModuleGetGlobal_v2(&at, &bytes, v->module, name) == CUDA_SUCCESS &&
+                v->word >= at && v->word - at < bytes);
+}
+
+static bool is_of_unused_module(uint64_t word)
+{
+    bool found = false;
+    pthread_mutex_lock(&capture.images);
+    const size_t n = images.n;
+    pthread_mutex_unlock(&capture.images);
+    for (size_t i = 0; i < n && !found; i++) {
+        pthread_mutex_lock(&capture.images);
+        const struct image m = *LIST_AT(&images, struct image, i);
+        pthread_mutex_unlock(&capture.images);
+        struct variable_at v = {m.module, word, false};
+        if (!m.module || m.is_gone || m.in_capsule)
+            continue;
+        inject_elf_variables(m.p, m.bytes, look_at_variable, &v);
+        found = v.found && use_image((uint32_t)i) != CAPSULE_NONE && in_globals(word);
+    }
+    return found;
+}
+
 static bool is_pointer(uint64_t word)
 {
     enum { SLOTS = sizeof numbers / sizeof *numbers };
@@ -537,7 +574,7 @@ bool capture_params_check(const struct capture_function *f, const unsigned char 
             uint64_t word;
             memcpy(&word, bytes + at, sizeof word);
             if (word < LOWEST || word >= CAPSULE_ADDRESS_END || capture_memory_reach(word) ||
-                !is_pointer(word) || in_globals(word))
+                !is_pointer(word) || in_globals(word) || is_of_unused_module(word))
                 continue;
             capture_refuse("kernel %s: parameter %u points to memory that was not seen being "
                            "allocated, at 0x%" PRIx64,

@@ -24,6 +24,7 @@ enum what {
     WAITED_STREAM, /* the program waited for it, or found it done */
     WAITED_EVENT,
     WAITED_ALL,
+    HOST_FUNCTION, /* gives the GPU nothing to do */
 };
 
 /* A call: what it is; the unit of a set; the argument that is the stream (-1: stream 0; a launch's
@@ -73,6 +74,8 @@ static const struct row {
     {ID(cuStreamQuery), ID(cuStreamQuery_ptsz), WAITED_STREAM, 0, 0, false},
     {ID(cuEventSynchronize), 0, WAITED_EVENT, 0, -1, false},
     {ID(cuEventQuery), 0, WAITED_EVENT, 0, -1, false},
+    {ID(cuLaunchHostFunc), ID(cuLaunchHostFunc_ptsz), HOST_FUNCTION, 0, 0, false},
+    {ID(cuStreamAddCallback), ID(cuStreamAddCallback_ptsz), HOST_FUNCTION, 0, 0, false},
     {ID(cuCtxSynchronize), ID(cuCtxSynchronize_v2), WAITED_ALL, 0, -1, false},
 };
 #undef ID

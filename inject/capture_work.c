@@ -21,12 +21,15 @@ struct known_event {
     uint32_t op; /* that it stands for, CAPSULE_NONE = none in the region */
 };
 static struct list streams, events; /* streams: of the same indices as CAPSULE_STREAMS */
+/* The stream has called functions of the program, which may have filled page-locked memory. */
+static bool host_functions;
 enum { LEGACY = 0, LEGACY_HANDLE = 1, PER_THREAD = 2 };
 
 void capture_work_reset(void)
 {
     inject_list_free(&streams);
     inject_list_free(&events);
+    host_functions = false;
 }
 
 /* Of a handle; per_thread: the call is of the variant whose stream 0 is the thread's own. */
@@ -211,12 +214,24 @@ static uint32_t place_of(uint64_t at, uint64_t bytes)
     return CAPSULE_ON_HOST;
 }
 
+bool capture_work_check(void)
+{
+    if (host_functions && capture_memory_host_is_reached())
+        capture_refuse("not captured: a function of the host (cuLaunchHostFunc) beside kernels "
+                       "that reach page-locked memory");
+    return !capture_is(CAPTURE_OFF);
+}
+
 /* Earlier work of the stream may still write the source, the program may after the call. */
 bool capture_copy_drain(const struct capsule_copy *m, CUstream handle)
 {
     if (!is_host(capture_memory_of(m->from, m->width)))
         return true;
-    if (atomic_load(&capture.capturing) > 0) /* waiting would break that capture */
+    if (host_functions) /* waiting for one may wait for this thread */
+        capture_refuse("not captured: a copy from page-locked memory behind a function of the "
+                       "host (cuLaunchHostFunc), at 0x%" PRIx64,
+                       m->from);
+    else if (atomic_load(&capture.capturing) > 0) /* waiting would break that capture */
         capture_refuse("not captured: a copy from page-locked memory while a stream is in "
                        "capture, at 0x%" PRIx64,
                        m->from);
@@ -407,6 +422,9 @@ static void put(const struct row *row, const void *params, CUstream handle, uint
         break;
     case WAIT:
         wait_for(v[1], stream, CAPSULE_WAIT);
+        break;
+    case HOST_FUNCTION:
+        host_functions = true;
         break;
     case WAITED_STREAM:
     case WAITED_EVENT:

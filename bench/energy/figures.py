@@ -64,9 +64,10 @@ class Figures:
 def table(f, mode, seconds):
     app = ("in_context", "application")
     print(f"{'figure':46} {'n':>2}  {'mean':>9}     {'spread':>8}  {'asked':>9}  {'':9} each")
+    eager = any(find(m, "region", "as_launched_sum_us") for m in f.metas) # a program without graphs
     f.row("times: replayed / application, summed",
-          [off(find(m, "region", "in_context_sum_us"), find(m, "region", "application_sum_us")) for m in f.metas], 3)
-    if any(find(m, "region", "as_launched_sum_us") for m in f.metas): # a program without graphs
+          [off(find(m, "region", "in_context_sum_us"), find(m, "region", "application_sum_us")) for m in f.metas], 5 if eager else 3)
+    if eager:
         f.row("  launched one by one, as by the application",
               [off(find(m, "region", "as_launched_sum_us"), find(m, "region", "application_sum_us")) for m in f.metas], 3)
     f.row("  graph's wall time / its operations summed",

@@ -1,7 +1,8 @@
-"""Programs that end, or are recorded, in a special way: ending.py kill | profiler | graph."""
+"""Programs that end, or are recorded, in a special way: ending.py kill | server | profiler | graph."""
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -25,6 +26,29 @@ def kill():
     work(2000)
     time.sleep(1.2)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def server():
+    """A server that kills its worker 30 ms after the answer to the last of 20 batches, 100 steps each, 0.2 s apart."""
+    worker = subprocess.Popen([sys.executable, __file__, "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    for _ in range(20):
+        worker.stdin.write("batch\n")
+        worker.stdin.flush()
+        print("server:", worker.stdout.readline().strip())
+        time.sleep(0.2)
+    worker.stdin.write("batch\n")
+    worker.stdin.flush()
+    worker.stdout.readline()
+    time.sleep(0.03)
+    worker.kill()
+    worker.wait()
+    print("server: 21 batches of 300 kernels and some at the start")
+
+
+def worker():
+    for line in sys.stdin:
+        work(100)
+        print("done", flush=True)
 
 
 def profiler():
@@ -57,4 +81,4 @@ def graph():
 
 
 if __name__ == "__main__":
-    {"kill": kill, "profiler": profiler, "graph": graph}[sys.argv[1]]()
+    {"kill": kill, "server": server, "worker": worker, "profiler": profiler, "graph": graph}[sys.argv[1]]()

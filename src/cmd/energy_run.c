@@ -162,7 +162,7 @@ static void tell_apart(const struct replay_region *r)
     struct replay_apart ways[REPLAY_WAYS];
     replay_apart_of(r, ways);
     for (int i = 0; i < REPLAY_WAYS; i++)
-        if (isfinite(ways[i].sum_s) && !ways[i].within)
+        if (isfinite(ways[i].sum_s) && ways[i].judged && !ways[i].within)
             log_warn("%s, operations take %.1f %% %s in the application: the limit is %g %%",
                      ways[i].way, fabs(ways[i].percent),
                      ways[i].percent < 0 ? "less than" : "more than", ways[i].limit);

@@ -448,13 +448,19 @@ static void add_sums(const struct replay_region *r, struct buf *text)
 {
     struct replay_apart ways[REPLAY_WAYS];
     replay_apart_of(r, ways);
-    for (int i = 0; i < REPLAY_WAYS; i++)
-        if (isfinite(ways[i].sum_s))
-            buf_printf(text, "%s: operations take %.1f %% %s in the application, %s %g %%%s\n",
-                       ways[i].way, fabs(ways[i].percent),
-                       ways[i].percent < 0 ? "less than" : "more than",
-                       ways[i].within ? "within" : "BEYOND", ways[i].limit,
-                       ways[i].within ? "" : ": are they the same work, at the same clocks?");
+    for (int i = 0; i < REPLAY_WAYS; i++) {
+        if (!isfinite(ways[i].sum_s))
+            continue;
+        buf_printf(text, "%s: operations take %.1f %% %s in the application, ", ways[i].way,
+                   fabs(ways[i].percent), ways[i].percent < 0 ? "less than" : "more than");
+        if (!ways[i].judged)
+            buf_puts(text, "where they are too short to judge by\n");
+        else if (ways[i].within)
+            buf_printf(text, "within %g %%\n", ways[i].limit);
+        else
+            buf_printf(text, "BEYOND %g %%: are they the same work, at the same clocks?\n",
+                       ways[i].limit);
+    }
 }
 
 /* energy: NULL = no power log. */

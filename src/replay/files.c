@@ -95,6 +95,7 @@ struct node *replay_isolated_node(struct arena *a, const struct replay_kernels *
 void replay_apart_of(const struct replay_region *r, struct replay_apart out[REPLAY_WAYS])
 {
     enum { ALIKE_PERCENT = 3, EAGER_PERCENT = 5 };
+    static const double least_s = 100e-6;
     out[0] = (struct replay_apart){.way = "in a graph",
                                    .sum_s = r->nodes_s,
                                    .limit = r->graphs ? ALIKE_PERCENT : EAGER_PERCENT};
@@ -104,6 +105,7 @@ void replay_apart_of(const struct replay_region *r, struct replay_apart out[REPL
         out[i].percent = 100 * (out[i].sum_s / r->app_nodes_s - 1);
         if (!isfinite(out[i].percent))
             out[i].sum_s = NAN;
+        out[i].judged = r->app_nodes_s >= least_s;
         out[i].within = fabs(out[i].percent) <= out[i].limit;
     }
 }
@@ -122,7 +124,8 @@ struct node *replay_apart_node(struct arena *a, const struct replay_region *r)
         node_put(a, n, "sum_us", micro(a, ways[i].sum_s));
         node_put(a, n, "apart_percent", node_float(a, nearbyint(ways[i].percent * 1e3) / 1e3));
         node_put(a, n, "limit_percent", node_float(a, ways[i].limit));
-        node_put(a, n, "within", node_bool(a, ways[i].within));
+        node_put(a, n, "within",
+                 ways[i].judged ? node_bool(a, ways[i].within) : node_new(a, NODE_NULL));
     }
     return list;
 }

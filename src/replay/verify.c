@@ -297,6 +297,23 @@ static void add_wrong(struct verified *out, uint64_t at)
         out->first_wrong = at;
 }
 
+/* A thread stores up to 16 bytes at once, aligned. What it stores may be what was there in some of
+ * them, so that the store before it counts as their writer: whether an operation behind that one,
+ * which varies, wrote into the same 16 bytes. Bytes are sorted. */
+static bool is_beside_later(const struct writers_byte *bytes, size_t n, size_t i,
+                            const bool *varies)
+{
+    enum { STORE = 16 };
+    const uint64_t word = bytes[i].at / STORE;
+    size_t k = i;
+    while (k > 0 && bytes[k - 1].at / STORE == word)
+        k--;
+    for (; k < n && bytes[k].at / STORE == word; k++)
+        if (bytes[k].writer > bytes[i].writer && varies[bytes[k].writer - 1])
+            return true;
+    return false;
+}
+
 /* all [n_ops + 1]: the last is for bytes without a writer. */
 static void settle(struct verifier *v, const struct writers_byte *bytes, size_t n, size_t followed)
 {
@@ -313,7 +330,7 @@ static void settle(struct verifier *v, const struct writers_byte *bytes, size_t 
         all[op].bytes++;
         if (bytes[i].varies)
             continue;
-        if (varies[op]) {
+        if (varies[op] || (i < followed && is_beside_later(bytes, followed, i, varies))) {
             v->out->unsettled++;
             all[op].unsettled++;
         } else {

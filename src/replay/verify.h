@@ -13,8 +13,9 @@
  *     numbers, or what was computed from such.
  *   - unsettled, when all replays agree in it, but the operation that wrote it last also writes
  *     nondeterministic bytes: rounded, a number that varies is often the same in several replays,
- *     and the program's may be another. More replays find more such bytes nondeterministic; so they
- *     go on while they do, up to VERIFY_REPLAYS.
+ *     and the program's may be another; or such an operation, behind the writer, wrote into the
+ * same 16 bytes, which one store may write. More replays find more such bytes nondeterministic; so
+ * they go on while they do, up to VERIFY_REPLAYS.
  *   - wrong otherwise: the operation that wrote it gives the same each time, and it is not the
  *     program's; or none wrote it.
  *

@@ -209,6 +209,45 @@ static void bytes_beside_nondeterministic_ones_are_unsettled(void **state)
     assert_int_equal(v.writers[1].wrong, 3);
 }
 
+/* Operation 11 writes one byte of A anew each time; 3 bytes that operation 1 wrote before are said
+ * to be others. In one store of 16 bytes with them, it may have written these too, what was there.
+ */
+static size_t beside_at;
+static void beside_write(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                         void **params)
+{
+    (void)self, (void)grid, (void)block, (void)params;
+    ((unsigned char *)(uintptr_t)REPLAY_CASE_BASE)[beside_at] = (unsigned char)(200 + draws++);
+}
+
+static bool find_beside(const char *kernel, struct fake_twin *out)
+{
+    static const uint16_t bytes[] = {8, 0};
+    *out = (struct fake_twin){.run = beside_write, .param_bytes = bytes};
+    return strcmp(kernel, "odd_write") == 0;
+}
+
+static void bytes_of_one_store_are_unsettled(void **state)
+{
+    struct test *t = *state;
+    static const size_t places[] = {104, 112}; /* in the 16 bytes from 96 on, and behind them */
+    fake_gpu_twins(find_beside);
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        const char *dir = test_path(t, arena_printf(t->a, "beside%d", i));
+        beside_at = places[i];
+        draws = 0;
+        assert_ok(
+            replay_case_write(dir, REPLAY_CASE_ODD | REPLAY_CASE_WRONG, (struct sv){0}, &t->e), t);
+        assert_ok(open_case(t, &f, "", dir), t);
+        const struct verified v = verify(t, &f, (struct verify_params){0});
+        close_case(&f);
+        assert_int_equal(v.nondeterministic, 1);
+        assert_int_equal(v.unsettled, i == 0 ? 3 : 0);
+        assert_int_equal(v.wrong, i == 0 ? 0 : 3);
+    }
+}
+
 /* Byte i is drawn anew by call i alone. */
 static unsigned char one_more_each(int call, int i)
 {
@@ -923,6 +962,7 @@ int main(void)
         TEST(wrong_bytes_are_found_with_their_writer),
         TEST(nondeterministic_bytes_are_told_from_wrong_ones),
         TEST(bytes_beside_nondeterministic_ones_are_unsettled),
+        TEST(bytes_of_one_store_are_unsettled),
         TEST(replays_go_on_while_more_bytes_vary),
         TEST(the_program_may_be_one_draw_more),
         TEST(few_replays_do_not_make_the_program_unlike),

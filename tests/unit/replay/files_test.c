@@ -77,8 +77,11 @@ static void sums_have_limits_of_their_own(void **state)
         for (int k = 0; k < REPLAY_WAYS; k++)
             assert_int_equal(out[k].within, rows[i].within[k]);
         assert_true(fabs(out[0].percent - 100 * (rows[i].graph_s - 1)) < 1e-9);
+        assert_true(out[0].judged);
         assert_true(isnan(out[1].sum_s) == isnan(rows[i].launched_s));
     }
+    replay_apart_of(&(struct replay_region){.nodes_s = 44e-6, .app_nodes_s = 46e-6}, out);
+    assert_false(out[0].judged);
     replay_apart_of(&(struct replay_region){.nodes_s = 1, .as_launched_s = 1, .app_nodes_s = NAN},
                     out);
     assert_true(isnan(out[0].sum_s) && isnan(out[1].sum_s));
