@@ -3,6 +3,7 @@
  * What it computed goes to stdout as one number, the same whether it was captured or not. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
 
 static CUfunction write_it, read_it;
 static CUstream streams[2];
-static CUdeviceptr values, sums, more, late;
+static CUdeviceptr values, sums, more, late, constants;
 static uint32_t *pinned, *buffer, *registered;
 static CUgraphExec graph;
 static CUevent event;
@@ -52,7 +53,7 @@ static CUmodule module;
     X(graph) X(streams) X(allocates) X(captures) X(managed) X(unseen) X(host) X(library) \
     X(alike) X(reload) X(virtual) X(twice) X(imported) X(external) X(ipc) X(ipc_closed) \
     X(decompress) X(future) X(future_get) X(pinned) X(reached) X(round_trip) X(written_source) \
-    X(limits) X(quits) X(registered) X(managed_inside) X(texture) X(pool_imported) X(mangled) X(reserves)
+    X(limits) X(quits) X(registered) X(managed_inside) X(texture) X(pool_imported) X(mangled) X(reserves) X(constants)
 /* clang-format on */
 #define X(name) STEP_##name,
 enum { STEPS(X) N_STEPS };
@@ -129,6 +130,43 @@ static void load_mangled(void)
     CHECK(cuModuleLoadDataEx(&module, image, 0, NULL, NULL));
     CHECK(cuModuleGetFunction(&read_it, module, names[0]));
     CHECK(cuModuleGetFunction(&write_it, module, names[1]));
+}
+
+/* Constants in a module of their own, of which nothing is launched: what XLA does. */
+static CUdeviceptr load_constants(void)
+{
+    static struct {
+        Elf64_Ehdr h;
+        Elf64_Shdr s[4]; /* strings of symbols, names of sections, symbols, variables */
+        Elf64_Sym symbol;
+        char strings[16], names[16], text[64];
+    } m;
+    CUmodule constants_module;
+    CUdeviceptr at;
+    size_t bytes;
+    memcpy(m.h.e_ident, ELFMAG, SELFMAG);
+    m.h.e_ident[EI_CLASS] = ELFCLASS64;
+    m.h.e_shoff = (uintptr_t)((char *)m.s - (char *)&m);
+    m.h.e_shentsize = sizeof *m.s;
+    m.h.e_shnum = 4;
+    m.h.e_shstrndx = 1;
+    m.h.e_entry = (uintptr_t)(m.text - (char *)&m);
+    strcpy(m.strings + 1, "weights");
+    strcpy(m.names + 1, ".nv.global");
+    snprintf(m.text, sizeof m.text, "fake image\n=weights %d\n", BYTES);
+    m.s[0] = (Elf64_Shdr){.sh_offset = (uintptr_t)(m.strings - (char *)&m), .sh_size = 16};
+    m.s[1] = (Elf64_Shdr){.sh_offset = (uintptr_t)(m.names - (char *)&m), .sh_size = 16};
+    m.s[2] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                          .sh_offset = (uintptr_t)((char *)&m.symbol - (char *)&m),
+                          .sh_size = sizeof m.symbol};
+    m.s[3].sh_name = 1;
+    m.symbol = (Elf64_Sym){.st_name = 1,
+                           .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),
+                           .st_shndx = 3,
+                           .st_size = BYTES};
+    CHECK(cuModuleLoadDataEx(&constants_module, &m, 0, NULL, NULL));
+    CHECK(cuModuleGetGlobal_v2(&at, &bytes, constants_module, "weights"));
+    return at;
 }
 
 /* Code with kernels of the same names in the place of the old, as compilers at run time do. */
@@ -256,6 +294,8 @@ static void step(uint32_t i)
         CHECK(fake_cuMemAlloc_v2(&late, BYTES));
         launch_write(late, i, second);
     }
+    if (DOES(constants))
+        launch_read(constants, sums, second);
     if (DOES(host))
         CHECK(cuLaunchHostFunc(second, nothing, NULL));
     if (DOES(decompress))
@@ -307,6 +347,8 @@ int main(int argc, char **argv)
             times = (uint32_t)strtoul(argv[i] + 6, NULL, 10);
     }
     make();
+    if (DOES(constants))
+        constants = load_constants();
     if (DOES(reserves)) /* three quarters of a GPU of 128 MiB */
         CHECK(cuMemAlloc_v2(&late, 96 << 20));
     if (DOES(managed))

@@ -350,6 +350,19 @@ static void code_that_cannot_be_told_apart_is_refused(void **state)
                       "whose loading was not seen apart\n");
 }
 
+/* Of a module whose kernels the region does not launch. */
+static void constants_of_another_module_are_found(void **state)
+{
+    struct test *t = *state;
+    run_app(t, 2, STEPS("constants"), "");
+    struct capsule c = captured(t);
+    assert_int_equal(c.n_globals, 1);
+    assert_sv(capsule_text(&c, c.globals[0].name), "weights");
+    assert_int_equal(c.globals[0].value.bytes, BYTES);
+    assert_int_equal(word(&c, c.launches[2].params, 0), c.globals[0].address);
+    capsule_close(&c);
+}
+
 /* Names of kernels have no limit; a refusal quotes the begin of one. */
 static void a_kernels_name_may_be_long(void **state)
 {
@@ -413,6 +426,7 @@ int main(int argc, char **argv)
         TEST(a_kernel_may_write_all_of_what_it_reaches),
         TEST(the_source_of_a_graphs_copy_is_waited_for),
         TEST(code_that_cannot_be_told_apart_is_refused),
+        TEST(constants_of_another_module_are_found),
         TEST(a_kernels_name_may_be_long),
         TEST(a_refusal_quotes_what_it_can),
         TEST(what_is_younger_is_refused),

@@ -1,5 +1,6 @@
 /* libcuda.so.1 on host memory: devices, contexts, modules, kernels. Memory and streams stand in
  * memory.c and stream.c; fake_gpu.h says what it is like. */
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,20 +226,31 @@ static bool find_twin(const char *name, struct fake_twin *out)
     return fake_twin_builtin(name, out) || find_template(name, out);
 }
 
+const char *fake_image_text(const void *image)
+{
+    const char *p = image;
+    if (memcmp(p, ELFMAG, SELFMAG) == 0) {
+        Elf64_Ehdr h;
+        memcpy(&h, p, sizeof h);
+        p = h.e_entry ? p + h.e_entry : NULL;
+    }
+    return p && strncmp(p, FAKE_IMAGE, strlen(FAKE_IMAGE)) == 0 ? p : NULL;
+}
+
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n,
                             CUjit_option *options, void **values)
 {
     const int error = fake_script_fail("cuModuleLoadDataEx");
-    const bool ours = strncmp(image, FAKE_IMAGE, strlen(FAKE_IMAGE)) == 0;
+    const char *text = fake_image_text(image);
     (void)n, (void)options, (void)values;
     if (error)
         return (CUresult)error;
-    if (!ours && memcmp(image, "\177ELF", 4) != 0)
+    if (!text && memcmp(image, ELFMAG, SELFMAG) != 0)
         return CUDA_ERROR_INVALID_IMAGE;
     struct CUmod_st *m = spare; /* handles come again, as a driver's do */
     spare = m ? m->next : NULL;
     m = m ? memset(m, 0, sizeof *m) : calloc(1, sizeof *m);
-    m->names = ours ? strdup((const char *)image + strlen(FAKE_IMAGE)) : NULL;
+    m->names = text ? strdup(text + strlen(FAKE_IMAGE)) : NULL;
     *module = m;
     return CUDA_SUCCESS;
 }

@@ -29,6 +29,9 @@ GPU_CAPTURE_LIST(X)
 #undef X
 
 #define FAKE_IMAGE "fake image"
+/* What stands in an image of the fake NVRTC, also in one behind an ELF header whose entry says
+ * where; NULL: machine code of a real one. */
+const char *fake_image_text(const void *image);
 enum { FAKE_SMS = 4, FAKE_SHARED_MAX = 227 << 10 };
 
 struct CUfunc_st {

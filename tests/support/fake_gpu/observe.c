@@ -146,14 +146,16 @@ static uint32_t modules;
 
 static void tell_loaded(CUmodule module, const char *image)
 {
-    if (!tool.resource || strncmp(image, FAKE_IMAGE, strlen(FAKE_IMAGE)) != 0)
+    const char *text = fake_image_text(image);
+    if (!tool.resource || !text)
         return;
     size_t i = 0;
     while (i < 255 && loaded[i].module)
         i++;
     loaded[i].module = module;
     loaded[i].number = ++modules;
-    tool.resource(CUPTI_CBID_RESOURCE_MODULE_LOADED, modules, image, strlen(image) + 1);
+    tool.resource(CUPTI_CBID_RESOURCE_MODULE_LOADED, modules, image,
+                  (size_t)(text - image) + strlen(text) + 1);
 }
 
 static CUresult unload(CUmodule module)
