@@ -36,7 +36,8 @@ static enum st warm_up(struct client_bench *b, struct err *e)
     if (client.max_concurrency == 0 || client.max_concurrency > 8)
         client.max_concurrency = 8;
     for (size_t i = 0; i < n; i++)
-        requests[i] = (struct client_request){.body = b->requests[i % b->n].body};
+        requests[i] = (struct client_request){.body = b->requests[i % b->n].body,
+                                              .max_tokens = b->requests[i % b->n].max_tokens};
     enum st st = client_run(&client, requests, n, b->p.stop, NULL, results, &health, e);
     for (size_t i = 0; i < n; i++)
         ok += results[i].status == RUN_OK;
@@ -107,7 +108,7 @@ static struct node *limit_stages(const struct client_bench *b, const struct outc
 
 static struct outcome_labels labels(const struct client_bench *b, const struct artifact *art)
 {
-    static const char *const endpoints[] = {"completions", "chat"};
+    static const char *const endpoints[] = {"completions", "chat", "responses"};
     return (struct outcome_labels){
         .endpoint = endpoints[b->p.body.endpoint],
         .model_id = b->p.body.model,
@@ -138,7 +139,7 @@ static void sum_up(struct client_bench *b, const struct artifact *art, struct ou
     struct workload w = *b->p.w;
     struct outcome_labels l = labels(b, art);
     w.n = b->n;
-    outcomes_make(b->a, &w, b->results, b->p.counter, b->p.warmup_requests, o);
+    outcomes_make(b->a, &w, b->results, b->p.counter, b->p.warmup_requests, &b->p_prompts, o);
     outcomes_figures(b->a, o, b->n, &b->p.limits, &b->figures);
     b->json = outcomes_bench_json(b->a, o, b->n, &b->figures, &b->health, &l);
     if (b->health.follows)

@@ -6,8 +6,9 @@
  *     client_bench_tell      warnings, once the folder is whole
  *     client_bench_judge     whether it is a measurement of the workload
  *
- * A prompt is the workload's text where that has the planned number of tokens; else a text of that
- * many tokens is made from the text, or from random ids; or the ids themselves are sent. */
+ * A prompt is the workload's text where that has the planned number of tokens; else a text of
+ * exactly that many tokens is made from the text, or of words drawn by random ids (prompt_words.h);
+ * or the ids themselves are sent. */
 #ifndef CLIENT_BENCH_H
 #define CLIENT_BENCH_H
 
@@ -16,6 +17,10 @@
 #include "client/outcome.h"
 #include "client/preflight.h"
 #include "workload/workload.h"
+
+/* Order of option client.prompts. AUTO: ids where all prompts are drawn and the server was seen to
+ * take them, else texts. */
+enum client_prompts { CLIENT_PROMPTS_AUTO, CLIENT_PROMPTS_TEXT, CLIENT_PROMPTS_IDS };
 
 struct client_bench_params {
     struct client_params client;
@@ -29,7 +34,8 @@ struct client_bench_params {
     const char *model, *tokenizer_id;  /* what messages and bench.json call them; id or NULL */
     int64_t vocab;                     /* of the model: ids below this */
     uint64_t seed;                     /* of random ids */
-    bool as_ids;                       /* prompts are sent as token ids */
+    enum client_prompts prompts_kind;
+    bool as_ids; /* prompts are sent as token ids; of client_bench, which decides */
 
     bool preflight;
     int64_t warmup;          /* requests before the clock starts */
@@ -49,6 +55,7 @@ struct client_bench_params {
 };
 
 struct turns;
+struct prompt_words;
 
 struct client_bench {
     struct arena *a;
@@ -57,8 +64,11 @@ struct client_bench {
     struct client_turns hook;
     struct client_bench_params p;
     struct preflight preflight;
-    size_t n;                        /* requests that are part of the run */
-    struct client_request *requests; /* [w->n] */
+    struct prompt_words *words;       /* of the tokenizer; NULL = none were needed */
+    int64_t misfits;                  /* prompts of another length than planned */
+    struct outcome_prompts p_prompts; /* what their lengths are judged by */
+    size_t n;                         /* requests that are part of the run */
+    struct client_request *requests;  /* [w->n] */
     struct client_result *results;
     struct client_health health;
     struct contention busy;

@@ -80,7 +80,8 @@ static void put_lists(struct arena *a, struct node *m, const struct outcome *o, 
             node_push(a, gaps,
                       node_float(a, ns_to_s(r->chunks.p[k].time_ns - r->chunks.p[k - 1].time_ns)));
         node_push(a, input, node_int(a, o[i].prompt_tokens));
-        node_push(a, output, node_int(a, r->status == RUN_OK ? o[i].output_tokens : 0));
+        node_push(a, output,
+                  node_int(a, r->status == RUN_OK ? o[i].output_tokens + o[i].hidden_tokens : 0));
         node_push(a, ttfts, node_float(a, ttft));
         node_push(a, itls, gaps);
         node_push(a, starts,
@@ -126,20 +127,26 @@ static double most_tokens_a_second(const struct outcome *o, size_t n)
 static struct node *tokens_node(struct arena *a, const struct outcome_figures *f)
 {
     struct node *m = node_new(a, NODE_MAP), *from = node_new(a, NODE_MAP);
-    struct node *lengths = node_new(a, NODE_MAP);
+    struct node *lengths = node_new(a, NODE_MAP), *prompts = node_new(a, NODE_MAP);
+    const int64_t visible = f->output_tokens - f->hidden_tokens;
     for (int i = 0; i < COUNTS; i++)
         put(a, from, count_from_name((enum count_from)i), node_int(a, f->counted[i]));
     put(a, m, "output_counted_from", from);
     put(a, m, "input_counted_from_usage", node_int(a, f->prompt_from_usage));
     put(a, m, "chunks", node_int(a, f->chunks));
     put(a, m, "tokens_per_chunk",
-        node_number(a, f->chunks ? (double)f->output_tokens / (double)f->chunks : NAN));
+        node_number(a, f->chunks ? (double)visible / (double)f->chunks : NAN));
     put(a, m, "max_tokens_per_chunk", node_int(a, f->max_tokens_per_chunk));
     put(a, m, "requests_spread_over_chunks", node_int(a, f->spread));
     put(a, m, "answers_at_once", node_int(a, f->at_once));
-    for (int i = 0; i < LENGTHS; i++)
+    put(a, m, "hidden_reasoning_tokens", node_int(a, f->hidden_tokens));
+    put(a, m, "planned_input_tokens", node_int(a, f->planned_input_tokens));
+    for (int i = 0; i < LENGTHS; i++) {
         put(a, lengths, length_name((enum length)i), node_int(a, f->lengths[i]));
+        put(a, prompts, length_name((enum length)i), node_int(a, f->prompts[i]));
+    }
     put(a, m, "output_lengths", lengths);
+    put(a, m, "prompt_lengths", prompts);
     return m;
 }
 
@@ -257,7 +264,19 @@ void outcomes_print(struct buf *out, struct arena *a, const struct outcome_figur
         buf_printf(out,
                    "tokens          %lld in, %lld out, counted from %s; %.2f a chunk, at most %d\n",
                    (long long)f->input_tokens, (long long)f->output_tokens, sources(a, f),
-                   (double)f->output_tokens / (double)f->chunks, f->max_tokens_per_chunk);
+                   (double)(f->output_tokens - f->hidden_tokens) / (double)f->chunks,
+                   f->max_tokens_per_chunk);
+    if (f->hidden_tokens)
+        buf_printf(out,
+                   "hidden          %lld output tokens are reasoning that was not sent: no "
+                   "latency is of them\n",
+                   (long long)f->hidden_tokens);
+    if (f->prompts[LENGTH_SHORT] + f->prompts[LENGTH_LONG])
+        buf_printf(out,
+                   "prompts         %lld as planned, %lld shorter, %lld longer by the server's "
+                   "count\n",
+                   (long long)f->prompts[LENGTH_RIGHT], (long long)f->prompts[LENGTH_SHORT],
+                   (long long)f->prompts[LENGTH_LONG]);
     if (f->lengths[LENGTH_SHORT] + f->lengths[LENGTH_LONG] + f->lengths[LENGTH_UNKNOWN])
         buf_printf(out,
                    "lengths         %lld as asked for, %lld shorter, %lld longer, %lld unknown\n",

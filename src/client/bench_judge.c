@@ -21,13 +21,28 @@ static const char *wrong_lengths(const struct client_bench *b)
                         (long long)f->lengths[LENGTH_LONG], 100 * limit);
 }
 
-static struct node *lengths_node(const struct client_bench *b)
+/* The same of the prompts. Longer ones only: some servers leave what they had cached out of the
+ * count. */
+static const char *wrong_prompts(const struct client_bench *b)
+{
+    const struct outcome_figures *f = &b->figures;
+    if (!((double)f->prompts[LENGTH_LONG] > b->p.max_wrong_lengths * (double)f->completed))
+        return NULL;
+    return arena_printf(b->a,
+                        "of %lld prompts %lld have more tokens by the server's count than were "
+                        "planned (%lld of %lld in all); the limit is %g %%",
+                        (long long)f->completed, (long long)f->prompts[LENGTH_LONG],
+                        (long long)f->input_tokens, (long long)f->planned_input_tokens,
+                        100 * b->p.max_wrong_lengths);
+}
+
+static struct node *lengths_node(const struct client_bench *b, const int64_t *lengths,
+                                 const char *why)
 {
     struct arena *a = b->a;
-    const char *why = wrong_lengths(b);
     struct node *m = node_new(a, NODE_MAP);
     for (int i = 0; i < LENGTHS; i++)
-        node_set(a, m, sv_of(length_name((enum length)i)), node_int(a, b->figures.lengths[i]));
+        node_set(a, m, sv_of(length_name((enum length)i)), node_int(a, lengths[i]));
     node_set(a, m, SV("limit"), node_float(a, b->p.max_wrong_lengths));
     node_set(a, m, SV("verdict"), node_str(a, why ? "rejected" : "ok"));
     node_set(a, m, SV("why"), node_str_or_null(a, why));
@@ -65,7 +80,8 @@ void client_bench_meta(const struct client_bench *b, struct node *extra)
     struct node *client = client_health_node(a, &b->health);
     node_set(a, client, SV("contention"), fields_node(a, &contention_fields, &b->busy));
     node_set(a, extra, SV("client"), client);
-    node_set(a, extra, SV("output_lengths"), lengths_node(b));
+    node_set(a, extra, SV("output_lengths"), lengths_node(b, b->figures.lengths, wrong_lengths(b)));
+    node_set(a, extra, SV("prompt_lengths"), lengths_node(b, b->figures.prompts, wrong_prompts(b)));
 }
 
 static void tell_failures(const struct client_bench *b)
@@ -89,6 +105,12 @@ static void warn_of_answers(const struct client_bench *b)
     if (wrong > 0 && !wrong_lengths(b))
         log_warn("%.3g %% of the answers have another number of output tokens than was asked for",
                  100 * wrong);
+    if (f->prompts[LENGTH_SHORT] + f->prompts[LENGTH_LONG] > 0 && !wrong_prompts(b))
+        log_warn(
+            "by the server's count %lld prompts are shorter and %lld longer than planned: %lld "
+            "tokens instead of %lld in all",
+            (long long)f->prompts[LENGTH_SHORT], (long long)f->prompts[LENGTH_LONG],
+            (long long)f->input_tokens, (long long)f->planned_input_tokens);
     if (f->at_once > 0)
         log_warn("%lld of %lld answers came at once: they have no TPOT and meet any limit on it",
                  (long long)f->at_once, (long long)f->completed);
@@ -118,7 +140,15 @@ enum st client_bench_judge(const struct client_bench *b, struct err *e)
                            "a core of its own");
     }
     TRY(metrics_measured(f->completed, f->failed, f->warmup, e));
-    const char *why = wrong_lengths(b);
+    const char *why = wrong_prompts(b);
+    if (why) {
+        err_set(e, ST_REJECTED, "%s", why);
+        err_add(e, "the server did not do the workload's work");
+        return err_hint(e,
+                        "client.prompts=ids sends the planned tokens; model= and model.tokenizer= "
+                        "name what the server runs; client.max_wrong_lengths sets the limit");
+    }
+    why = wrong_lengths(b);
     if (!why)
         return ST_OK;
     err_set(e, ST_REJECTED, "%s", why);

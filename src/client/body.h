@@ -5,7 +5,11 @@
 #include "model/chat_template.h"
 #include "text/node.h"
 
-enum body_endpoint { BODY_COMPLETIONS, BODY_CHAT }; /* order of option client.endpoint */
+enum body_endpoint {
+    BODY_COMPLETIONS,
+    BODY_CHAT,
+    BODY_RESPONSES
+}; /* order of option client.endpoint */
 
 /* Source of output token counts, and what is requested from the server. Order of option
  * client.count. */

@@ -20,7 +20,8 @@
  * its ids or from usage in every chunk; client/outcome.h decides on the counts of a finished
  * request.
  *
- * Ends. [DONE], or a finish_reason followed by a clean end of the response, is a good end. What
+ * Ends. [DONE], or a finish_reason followed by a clean end of the response, is a good end; without
+ * [DONE] only where the server is not known to send it. What
  * comes after [DONE] is counted and ignored, and a response that is not closed after it is dropped
  * a second later. Every other end has a status and a short name (client_result.error_type):
  *
@@ -31,8 +32,10 @@
  *     content_type            not text/event-stream, or compressed            error
  *     malformed               not JSON, or of another shape                   error
  *     too_large               an event or a line above max_event_bytes        error
- *     server                  the server sent an error object in the stream, or
+ *     server                  the server sent an error in the stream (chunk.h, sse.h), or
  *                             finish_reason abort or error                    error
+ *     incomplete              [DONE] without a finish_reason or without usage, where the server is
+ *                             known to send them (client_params.sends)        error
  *     no_tokens               a good end without a token                      error
  *     too_long                more than max_chunks chunks                     error
  *     timeout, stall          timeout_s since it was sent; stall_timeout_s without a byte
@@ -53,6 +56,11 @@
 #include "workload/concurrency.h"
 
 struct client_turns;
+
+/* What a server was seen to send in every stream: an answer without it is not whole. */
+struct client_sends {
+    bool done, finish, usage;
+};
 
 struct client_params {
     const char *url;            /* that requests are posted to; http or https */
@@ -83,6 +91,7 @@ struct client_params {
     const char *ca_file;    /* certificates to trust instead of the system's; NULL */
     size_t max_event_bytes; /* 0 = SSE_MAX_BYTES */
     bool spin;              /* busy-wait for the next event */
+    struct client_sends sends;
 };
 
 enum { SECRET_LEAST = 4 };
@@ -137,6 +146,8 @@ struct client_result {
     struct buf text;
     struct chunk_ids ids;
     int64_t prompt_tokens, completion_tokens; /* of usage; -1 */
+    int64_t reasoning_tokens;                 /* of the completion tokens */
+    bool reasoned;                            /* some of the text is reasoning */
     int64_t max_tokens;                       /* of the request */
     char finish[24];                          /* finish_reason */
     int32_t http_status;                      /* 0 = no answer */

@@ -209,6 +209,7 @@ enum st inflight_send(struct inflight *t, size_t request, struct sv body, struct
     buf_clear(&s->in);
     s->response.secrets = t->p->secrets;
     s->response.n_secrets = t->p->n_secrets;
+    s->response.sends = t->p->sends;
     response_begin(&s->response, r, t->p->max_event_bytes);
     curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.n);
     curl_easy_setopt(s->easy, CURLOPT_POSTFIELDS, body.p);

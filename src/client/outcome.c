@@ -89,7 +89,7 @@ static void spread_tokens(struct outcome *o)
 
 static enum length judge_length(const struct outcome *o)
 {
-    const int64_t asked = o->w->num_decode_tokens, n = o->output_tokens;
+    const int64_t asked = o->w->num_decode_tokens, n = o->output_tokens + o->hidden_tokens;
     const int64_t slack = o->count == COUNT_TOKENIZER ? (asked + 9) / 10 : 0;
     if (n > asked + slack)
         return LENGTH_LONG;
@@ -99,12 +99,37 @@ static enum length judge_length(const struct outcome *o)
                                                                          : LENGTH_UNKNOWN;
 }
 
-static void make(struct arena *a, struct outcome *o, const struct tokenizer *t)
+static enum length judge_prompt(const struct outcome *o, const struct outcome_prompts *p)
+{
+    enum { SPECIAL = 2 }; /* begin and end */
+    const int64_t planned = o->w->num_prefill_tokens + (p ? p->template_tokens : 0);
+    const int64_t slack = (planned + 9) / 10 + SPECIAL;
+    /* a later turn has the answers that came, of which nobody knows the tokens in its text */
+    if (!p || !p->known || !o->prompt_from_usage || (o->w->turn > 1 && !p->ids))
+        return LENGTH_UNKNOWN;
+    if (o->prompt_tokens >= planned - slack && o->prompt_tokens <= planned + slack)
+        return LENGTH_RIGHT;
+    return o->prompt_tokens > o->w->num_prefill_tokens ? LENGTH_LONG : LENGTH_SHORT;
+}
+
+/* Reasoning of which nothing was sent. One token at least is of what was. */
+static int64_t count_hidden(const struct outcome *o)
+{
+    const struct client_result *r = o->r;
+    if (o->count != COUNT_USAGE || r->reasoned || r->text.n == 0)
+        return 0;
+    return r->reasoning_tokens < o->output_tokens ? r->reasoning_tokens : o->output_tokens - 1;
+}
+
+static void make(struct arena *a, struct outcome *o, const struct tokenizer *t,
+                 const struct outcome_prompts *prompts)
 {
     const struct client_result *r = o->r;
     o->prompt_from_usage = r->prompt_tokens > 0 && r->prompt_tokens <= INT32_MAX;
     o->prompt_tokens = o->prompt_from_usage ? r->prompt_tokens : o->w->num_prefill_tokens;
     o->output_tokens = count_output(o, t, &o->count);
+    o->hidden_tokens = count_hidden(o);
+    o->output_tokens -= o->hidden_tokens;
     o->chunk_tokens = arena_array(a, int32_t, r->chunks.n);
     if (known_tokens(r) == o->output_tokens) {
         for (size_t i = 0; i < r->chunks.n; i++)
@@ -114,17 +139,19 @@ static void make(struct arena *a, struct outcome *o, const struct tokenizer *t)
         spread_tokens(o);
     }
     o->length = judge_length(o);
+    o->prompt = judge_prompt(o, prompts);
     o->at_once = o->output_tokens > 1 && r->chunks.n > 0 &&
                  vec_last(&r->chunks).time_ns == r->chunks.p[0].time_ns;
 }
 
 void outcomes_make(struct arena *a, const struct workload *w, const struct client_result *results,
-                   const struct tokenizer *tokenizer, int64_t n_warmup, struct outcome *outcomes)
+                   const struct tokenizer *tokenizer, int64_t n_warmup,
+                   const struct outcome_prompts *prompts, struct outcome *outcomes)
 {
     for (size_t i = 0; i < w->n; i++) {
         outcomes[i] = (struct outcome){
             .w = &w->requests[i], .r = &results[i], .warmup = (int64_t)i < n_warmup};
-        make(a, &outcomes[i], tokenizer);
+        make(a, &outcomes[i], tokenizer, prompts);
     }
 }
 
@@ -282,11 +309,14 @@ void outcomes_figures(struct arena *a, const struct outcome *o, size_t n,
                           : NAN;
         f.completed++;
         f.input_tokens += o[i].prompt_tokens;
-        f.output_tokens += tokens;
+        f.planned_input_tokens += o[i].w->num_prefill_tokens;
+        f.output_tokens += tokens + o[i].hidden_tokens;
+        f.hidden_tokens += o[i].hidden_tokens;
         f.chunks += (int64_t)r->chunks.n;
         f.counted[o[i].count]++;
         f.spread += o[i].spread;
         f.lengths[o[i].length]++;
+        f.prompts[o[i].prompt]++;
         f.at_once += o[i].at_once;
         f.prompt_from_usage += o[i].prompt_from_usage;
         good += meets(limits, ttft, tpot, e2el);

@@ -5,6 +5,9 @@
  * evenly over its chunks, the first chunk holding at least one. All tokens of a chunk have the
  * chunk's time: rows after the first have latency 0 in token_metrics.csv.
  *
+ * Reasoning that is counted and never sent (usage's reasoning_tokens, in an answer without a text
+ * of reasoning) has no time: it is in `hidden_tokens` and in totals, and in no token's latency.
+ *
  * A usage total above OUTCOME_MOST times the tokens requested and received (chunks and bytes of
  * text together) is rejected, and so is a prompt of more than 2^31 - 1 tokens.
  *
@@ -28,22 +31,34 @@ const char *count_from_name(enum count_from c); /* "token_ids", "usage", "tokeni
 enum length { LENGTH_RIGHT, LENGTH_SHORT, LENGTH_LONG, LENGTH_UNKNOWN, LENGTHS };
 const char *length_name(enum length l); /* "right", "short", "long", "unknown" */
 
+/* What prompts are judged by. */
+struct outcome_prompts {
+    bool known;              /* planned lengths are those of what is sent */
+    bool ids;                /* it is sent as ids: known of later turns too */
+    int64_t template_tokens; /* that the server adds to each, as of a chat template */
+};
+
 /* The final record of a request. */
 struct outcome {
     const struct workload_request *w;
     const struct client_result *r;
-    int64_t prompt_tokens, output_tokens;
+    int64_t prompt_tokens;
+    int64_t output_tokens; /* without hidden ones */
+    int64_t hidden_tokens;
     int32_t *chunk_tokens; /* [r->chunks.n], sum output_tokens */
     enum count_from count; /* of output_tokens */
     enum length length;
-    bool at_once; /* several tokens, all at one time: it has no TPOT */
+    enum length prompt; /* prompt_tokens, by usage, against those planned */
+    bool at_once;       /* several tokens, all at one time: it has no TPOT */
     bool prompt_from_usage, spread, warmup;
 };
 
 /* outcomes[w->n]; results in the workload's order. tokenizer may be NULL. The first n_warmup are
- * labelled warm-up. A text that the tokenizer refuses counts by its chunks. */
+ * labelled warm-up. A text that the tokenizer refuses counts by its chunks. A prompt is right
+ * within a tenth and a few tokens, for special tokens. prompts NULL: none is judged. */
 void outcomes_make(struct arena *a, const struct workload *w, const struct client_result *results,
-                   const struct tokenizer *tokenizer, int64_t n_warmup, struct outcome *outcomes);
+                   const struct tokenizer *tokenizer, int64_t n_warmup,
+                   const struct outcome_prompts *prompts, struct outcome *outcomes);
 
 /* Rows of request_metrics.csv and, where the writer has that file, token_metrics.csv. */
 void outcomes_write(struct run_writer *writer, const struct outcome *o, size_t n,
@@ -69,10 +84,12 @@ struct outcome_figures {
     int64_t completed, failed, warmup; /* failed: not ok and no warm-up */
     double duration_s;                 /* first planned send to the last end; NAN */
     int64_t input_tokens, output_tokens, chunks;
+    int64_t hidden_tokens; /* of output_tokens */
+    int64_t planned_input_tokens;
     int64_t counted[COUNTS]; /* requests by source of their count */
     int64_t spread, prompt_from_usage;
     int32_t max_tokens_per_chunk;
-    int64_t lengths[LENGTHS], at_once;
+    int64_t lengths[LENGTHS], prompts[LENGTHS], at_once;
     double requests_per_s, output_tokens_per_s, total_tokens_per_s;
     double goodput;      /* requests/s within the limits, from the planned send time; NAN */
     double goodput_sent; /* the same from the actual send time */

@@ -115,6 +115,9 @@ static void read_answer(const struct client_result *r, struct preflight *out)
 {
     out->asked = true;
     out->has_usage = r->completion_tokens >= 0;
+    out->has_done = r->done;
+    out->has_finish = r->finish[0] != 0;
+    out->prompt_tokens = r->prompt_tokens;
     out->one_chunk = r->chunks.n == 1 && r->completion_tokens > 1;
 }
 

@@ -26,13 +26,15 @@ enum {
 };
 
 struct preflight {
-    bool asked;            /* it was answered; else the rest is void */
-    bool unlimited;        /* the answer was too long under either name of the limit */
-    bool has_usage;        /* the answer had usage */
-    bool one_chunk;        /* all of several tokens came in one chunk */
-    bool changed;          /* *body was changed */
-    int requests;          /* sent */
-    enum body_limit limit; /* the name that took effect */
+    bool asked;     /* it was answered; else the rest is void */
+    bool unlimited; /* the answer was too long under either name of the limit */
+    bool has_usage; /* the answer had usage */
+    bool has_done, has_finish;
+    int64_t prompt_tokens;                        /* of its usage; -1 = not there */
+    bool one_chunk;                               /* all of several tokens came in one chunk */
+    bool changed;                                 /* *body was changed */
+    int requests;                                 /* sent */
+    enum body_limit limit;                        /* the name that took effect */
     bool no_ignore_eos, no_usage, no_temperature; /* refused */
 };
 

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { ERROR_BYTES = 160 }; /* of an error that is told as it came */
+
 void client_result_free(struct client_result *r)
 {
     vec_free(&r->chunks);
@@ -23,6 +25,8 @@ void response_begin(struct response *s, struct client_result *r, size_t max_even
     r->error_type[0] = r->error_msg[0] = r->finish[0] = 0;
     r->first_byte_ns = r->end_ns = RUN_NONE;
     r->prompt_tokens = r->completion_tokens = -1;
+    r->reasoning_tokens = 0;
+    r->reasoned = false;
     r->http_status = r->after_done = 0;
     r->done = false;
 }
@@ -116,8 +120,41 @@ static void take_chunk(struct response *s, int64_t time_ns, const struct stream_
         r->prompt_tokens = c->prompt_tokens;
     if (c->completion_tokens >= 0)
         r->completion_tokens = c->completion_tokens;
+    if (c->reasoning_tokens > 0)
+        r->reasoning_tokens = c->reasoning_tokens;
     if (c->finished)
         memcpy(r->finish, c->finish, sizeof r->finish);
+    r->reasoned |= c->reasoning;
+    r->done |= c->done;
+}
+
+/* The server's words: the message, what stands in its place, or the event itself. */
+static void tell_error(struct response *s, int64_t time_ns, const struct stream_chunk *c,
+                       struct sv data)
+{
+    const char *said = c->error[0] ? c->error : c->words;
+    if (*said)
+        response_fail(s, time_ns, RUN_ERROR, "server", "%s", said);
+    else if (data.n > 0)
+        response_fail(s, time_ns, RUN_ERROR, "server", "%.*s",
+                      (int)(data.n < ERROR_BYTES ? data.n : ERROR_BYTES), data.p);
+    else
+        response_fail(s, time_ns, RUN_ERROR, "server",
+                      "the server reports an error without a text");
+}
+
+/* An error outside the data of a chunk (sse.h): a document, or a text. */
+static void take_error(struct response *s, int64_t time_ns, struct sv data)
+{
+    struct stream_chunk c;
+    struct buf text = {0};
+    struct chunk_ids ids = {0};
+    err_clear(&s->e);
+    if (chunk_parse(data, &c, &text, &ids, &s->e) != ST_OK)
+        c.error[0] = c.words[0] = 0;
+    tell_error(s, time_ns, &c, data);
+    buf_free(&text);
+    vec_free(&ids);
 }
 
 static void take_event(struct response *s, int64_t time_ns, struct sv data)
@@ -128,16 +165,21 @@ static void take_event(struct response *s, int64_t time_ns, struct sv data)
         r->after_done++;
         return;
     }
+    if (s->sse.is_error) {
+        take_error(s, time_ns, data);
+        return;
+    }
     if (sv_eq(sv_trim(data), "[DONE]")) {
         r->done = true;
         return;
     }
+    if (sv_trim(data).n == 0) /* "data:" alone keeps a connection open */
+        return;
     err_clear(&s->e);
     if (chunk_parse(data, &c, &r->text, &r->ids, &s->e) != ST_OK)
         response_fail(s, time_ns, RUN_ERROR, "malformed", "%s", err_cause(&s->e, 0));
     else if (c.is_error)
-        response_fail(s, time_ns, RUN_ERROR, "server", "%s",
-                      c.error[0] ? c.error : "the server reports an error without a text");
+        tell_error(s, time_ns, &c, data);
     else
         take_chunk(s, time_ns, &c);
     if (!s->failed && c.finished &&
@@ -230,16 +272,60 @@ static void judge_empties(struct client_result *r)
     }
 }
 
+/* The last event, where the stream ends without its blank line. */
+static void take_rest(struct response *s, int64_t time_ns)
+{
+    const struct client_result before = *s->r;
+    const size_t n_text = s->r->text.n, n_ids = s->r->ids.n;
+    struct sv data;
+    sse_finish(&s->sse);
+    if (sse_next(&s->sse, &data) == SSE_EVENT)
+        take_event(s, time_ns, data);
+    if (s->failed && strcmp(s->r->error_type, "malformed") == 0) { /* it was cut: truncated */
+        s->failed = false;
+        chunk_cut_text(&s->r->text, n_text);
+        s->r->ids.n = n_ids;
+        s->r->status = before.status;
+        s->r->end_ns = before.end_ns;
+        s->r->error_type[0] = s->r->error_msg[0] = 0;
+    }
+}
+
+/* Tokens that were counted and of which nothing was sent: an answer that came at once, at its last
+ * chunk. */
+static void count_unseen(struct client_result *r, int64_t time_ns)
+{
+    const int32_t n = r->completion_tokens > INT32_MAX ? 0 : (int32_t)r->completion_tokens;
+    if (r->chunks.n > 0 || n <= 0)
+        return;
+    const int64_t at_ns = r->empties.n > 0 ? vec_last(&r->empties).time_ns : time_ns;
+    vec_push(&r->chunks, (struct client_chunk){at_ns, n, 0});
+    r->end_ns = at_ns;
+}
+
 void response_close(struct response *s, int64_t time_ns)
 {
     struct client_result *r = s->r;
+    const struct client_sends *sends = &s->sends;
+    if (!s->failed && !r->done)
+        take_rest(s, time_ns);
     if (s->failed)
         return;
-    if (r->done || r->finish[0])
+    if (r->done || r->finish[0]) {
         judge_empties(r);
-    if (!r->done && !r->finish[0])
+        count_unseen(r, time_ns);
+    }
+    if (!r->done && (!r->finish[0] || sends->done))
         response_fail(s, time_ns, RUN_ERROR, "truncated",
                       "the stream ended after %zu chunks without [DONE]", r->chunks.n);
+    else if (sends->finish && !r->finish[0])
+        response_fail(s, time_ns, RUN_ERROR, "incomplete",
+                      "[DONE] after %zu chunks without a finish_reason, which this server sends",
+                      r->chunks.n);
+    else if (sends->usage && r->completion_tokens < 0)
+        response_fail(s, time_ns, RUN_ERROR, "incomplete",
+                      "the stream ended after %zu chunks without usage, which this server sends",
+                      r->chunks.n);
     else if (r->chunks.n == 0)
         response_fail(s, time_ns, RUN_ERROR, "no_tokens", "the stream ended without a token");
 }

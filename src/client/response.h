@@ -13,7 +13,8 @@ struct response {
     bool failed;
     const char *const *secrets; /* [n_secrets] of client_params; response_begin leaves them */
     size_t n_secrets;
-    struct err e; /* scratch */
+    struct client_sends sends; /* of client_params; likewise */
+    struct err e;              /* scratch */
 };
 
 /* Begins a new attempt: clears what an earlier one left in r. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "client/prompt_words.h"
 
 struct turn {
     struct sv added, answer; /* texts */
@@ -21,14 +22,12 @@ static const struct workload_request *request(const struct turns *t, size_t i)
     return &t->b->p.w->requests[i];
 }
 
-static enum st text_of(const struct turns *t, const int32_t *ids, int64_t n, struct sv *out,
-                       struct err *e)
+/* special: the tokenizer's tokens of a prompt's begin and end are among the n. */
+static enum st text_of(const struct turns *t, const int32_t *ids, int64_t n, bool special,
+                       struct sv *out, struct err *e)
 {
-    struct buf text = {0};
-    TRY(tokenizer_decode(t->b->p.tokenizer, ids, (size_t)n, true, &text, e));
-    *out = (struct sv){arena_strn(t->b->a, buf_str(&text), text.n), text.n};
-    buf_free(&text);
-    return ST_OK;
+    int64_t got;
+    return prompt_words_text(t->b->a, t->b->words, ids, (size_t)n, n, special, out, &got, e);
 }
 
 static enum st ids_of(const struct turns *t, struct arena *a, size_t i, int32_t **ids,
@@ -40,7 +39,10 @@ static enum st ids_of(const struct turns *t, struct arena *a, size_t i, int32_t 
     if (!b->p.as_ids && tokenizer_vocab(b->p.tokenizer) < vocab)
         vocab = tokenizer_vocab(b->p.tokenizer);
     *ids = arena_array(a, int32_t, q->num_prefill_tokens);
-    return workload_prompt_ids(a, q, NULL, NULL, vocab, b->p.seed, *ids, e);
+    TRY(workload_prompt_ids(a, q, NULL, NULL, vocab, b->p.seed, *ids, e));
+    if (!b->p.as_ids)
+        prompt_words_draw(b->words, *ids, (size_t)q->num_prefill_tokens);
+    return ST_OK;
 }
 
 /* The texts of a turn and of the answer before it, from the ids of its prompt. */
@@ -50,14 +52,16 @@ static enum st cut(struct turns *t, size_t i, const int32_t *ids, struct err *e)
     struct turn *x = &t->of[i];
     if (q->turn == 1) {
         x->known = true;
-        return text_of(t, ids, q->num_prefill_tokens, &x->added, e);
+        return text_of(t, ids, q->num_prefill_tokens,
+                       t->b->p.body.endpoint == BODY_COMPLETIONS && t->b->p.body.chat == CHAT_NONE,
+                       &x->added, e);
     }
     const int64_t from = last->num_prefill_tokens, to = from + last->num_decode_tokens;
     if (!t->of[i - 1].known || to >= q->num_prefill_tokens)
         return ST_OK;
     x->known = true;
-    TRY(text_of(t, ids + from, to - from, &t->of[i - 1].answer, e));
-    return text_of(t, ids + to, q->num_prefill_tokens - to, &x->added, e);
+    TRY(text_of(t, ids + from, to - from, false, &t->of[i - 1].answer, e));
+    return text_of(t, ids + to, q->num_prefill_tokens - to, false, &x->added, e);
 }
 
 static enum st prepare_one(struct turns *t, size_t i, struct arena *scratch, struct err *e)

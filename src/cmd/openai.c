@@ -43,12 +43,14 @@ static enum st check(const struct plan *p, struct err *e)
         err_set(e, ST_USAGE, "engine=openai needs the address of a server");
         return err_hint(e, "url=http://127.0.0.1:8000");
     }
-    if (p->client.endpoint == BODY_CHAT && p->client.prompts == 1)
-        return err_set(e, ST_USAGE, "client.prompts=ids: the chat endpoint takes texts only");
+    if (p->client.endpoint != BODY_COMPLETIONS && p->client.prompts == CLIENT_PROMPTS_IDS)
+        return err_set(e, ST_USAGE, "client.prompts=ids: the %s endpoint takes texts only",
+                       p->client.endpoint == BODY_CHAT ? "chat" : "responses");
     if (p->chat_template == CHAT_MODEL)
         return err_set(e, ST_USAGE,
                        "chat_template=model: the server's to do: client.endpoint=chat asks for it");
-    if (p->chat_template != CHAT_NONE && (p->client.endpoint == BODY_CHAT || p->client.prompts))
+    if (p->chat_template != CHAT_NONE &&
+        (p->client.endpoint != BODY_COMPLETIONS || p->client.prompts == CLIENT_PROMPTS_IDS))
         return err_set(e, ST_USAGE,
                        "chat_template: only texts for the completions endpoint are put "
                        "into a template here; a chat is the server's to format");
@@ -58,7 +60,7 @@ static enum st check(const struct plan *p, struct err *e)
 static enum st get_settings(struct bench *b, const char **models_url, struct err *e)
 {
     const struct plan *p = b->c->plan;
-    static const char *const paths[] = {"/completions", "/chat/completions"};
+    static const char *const paths[] = {"/completions", "/chat/completions", "/responses"};
     struct client_headers h;
     const char *url;
     TRY(check(p, e));
@@ -93,7 +95,7 @@ static enum st get_settings(struct bench *b, const char **models_url, struct err
                  .chat = (enum chat_template)p->chat_template},
         .shown_headers = h.shown,
         .seed = (uint64_t)p->seed,
-        .as_ids = p->client.prompts == 1,
+        .prompts_kind = (enum client_prompts)p->client.prompts,
         .preflight = p->client.preflight,
         .warmup = p->client.warmup,
         .warmup_requests = p->workload.warmup_requests,

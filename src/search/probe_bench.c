@@ -191,16 +191,19 @@ static enum st check_any_served(const struct run *run, double rate, struct err *
     return err_add(e, "none of %zu requests at %g requests/s ended well", run->n_requests, rate);
 }
 
-/* Ends the search when answers have other lengths than requested: the server does other work than
- * the workload's, at any rate. */
-static enum st check_lengths(const struct run *run, double rate, struct err *e)
+/* Ends the search when answers or prompts (key) have other lengths than requested: the server does
+ * other work than the workload's, at any rate. */
+static enum st check_lengths(const struct run *run, const char *key, double rate, struct err *e)
 {
-    const struct node *lengths = node_find(run->meta, "output_lengths");
+    const struct node *lengths = node_find(run->meta, key);
     const struct node *verdict = node_find(lengths, "verdict"), *why = node_find(lengths, "why");
     if (!verdict || verdict->kind != NODE_STR || !sv_eq(verdict->s, "rejected"))
         return ST_OK;
     err_set(e, ST_REJECTED, "%s", why && why->kind == NODE_STR ? why->s.p : "wrong lengths");
     err_add(e, "the run at %g requests/s says nothing of the workload", rate);
+    if (strcmp(key, "prompt_lengths") == 0)
+        return err_hint(e, "client.prompts=ids sends the planned tokens, client.max_wrong_lengths "
+                           "sets the share of wrong lengths that a run may have");
     return err_hint(e, "engine.ignore_eos=false lets answers end early, client.max_wrong_lengths "
                        "sets the share of wrong lengths that a run may have");
 }
@@ -240,7 +243,8 @@ static enum st read_run(struct probe_bench *b, const char *dir, double rate,
         fs_remove_tree(dir, &ignored); /* a resumed search measures it again */
         return e->st;
     }
-    TRY(check_lengths(&run, rate, e));
+    TRY(check_lengths(&run, "output_lengths", rate, e));
+    TRY(check_lengths(&run, "prompt_lengths", rate, e));
     probe_samples_begin(&b->samples, b->p.slo);
     for (size_t i = 0; i < run.n_requests; i++)
         probe_samples_add(&b->samples, &run.requests[i]);

@@ -35,6 +35,9 @@ struct json_limits {
     /* Python's json module writes NaN, Infinity and -Infinity, which RFC 8259 has not: read NaN as
      * null and the others as JSON_FLOAT. */
     bool python;
+    /* That, half of a surrogate pair as U+FFFD, and numbers that fit neither int64 nor a double as
+     * the nearest double. */
+    bool lenient;
 };
 
 struct json_reader;

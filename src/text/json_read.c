@@ -1,3 +1,4 @@
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ struct json_reader {
     enum partial partial;
     bool escaped; /* a partial string ends in an open backslash */
     bool finished, failed;
-    bool python; /* json_limits.python */
+    bool python, lenient; /* of json_limits */
     uint32_t depth, max_depth;
     size_t max_string_bytes;
     struct buf held;    /* raw bytes of a token cut by the end of a feed */
@@ -49,7 +50,8 @@ struct json_reader *json_reader_new(const char *source, const struct json_limits
     r->max_depth = limits && limits->max_depth ? limits->max_depth : MAX_DEPTH;
     r->max_string_bytes =
         limits && limits->max_string_bytes ? limits->max_string_bytes : MAX_STRING_BYTES;
-    r->python = limits && limits->python;
+    r->python = limits && (limits->python || limits->lenient);
+    r->lenient = limits && limits->lenient;
     r->is_map = mem_alloc(r->max_depth * sizeof *r->is_map);
     size_t n = strlen(source) + 1;
     r->source = mem_alloc(n);
@@ -256,6 +258,10 @@ static size_t unicode_escape(struct json_reader *r, const char *p, const char *e
         return 4;
     }
     int low = c <= 0xdbff && end - p >= 10 && p[4] == '\\' && p[5] == 'u' ? hex4(p + 6, end) : -1;
+    if ((low < 0xdc00 || low > 0xdfff) && r->lenient) {
+        put_utf8(&r->decoded, 0xfffd);
+        return 4;
+    }
     if (low < 0xdc00 || low > 0xdfff)
         return (void)fail(r, offset, "\\u%04x is half of a surrogate pair", (unsigned)c), 0;
     put_utf8(&r->decoded, 0x10000u + ((unsigned)(c - 0xd800) << 10) + (unsigned)(low - 0xdc00));
@@ -395,13 +401,17 @@ static enum json_event number_event(struct json_reader *r, struct sv w)
     if (!is_number(w.p, w.p + w.n, &integral))
         return fail(r, r->token, "'%.*s' is not a number", (int)(w.n < 60 ? w.n : 60), w.p);
     if (integral && !sv_eq(w, "-0")) { /* minus zero is a double only */
-        if (!str_int64(w, &r->i))
+        if (str_int64(w, &r->i)) {
+            r->f = (double)r->i;
+            return value_done(r, JSON_INT);
+        }
+        if (!r->lenient)
             return fail(r, r->token, "the integer %.*s does not fit 64 bits",
                         (int)(w.n < 60 ? w.n : 60), w.p);
-        r->f = (double)r->i;
-        return value_done(r, JSON_INT);
     }
-    if (!str_double(w, &r->f))
+    if (!str_double(w, &r->f) && r->lenient)
+        r->f = *w.p == '-' ? -DBL_MAX : DBL_MAX;
+    else if (!str_double(w, &r->f))
         return fail(r, r->token, "the number %.*s does not fit a double",
                     (int)(w.n < 60 ? w.n : 60), w.p);
     return value_done(r, JSON_FLOAT);

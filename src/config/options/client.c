@@ -3,11 +3,13 @@
 static const struct option rows[] = {
     {KEY(goodput), .unit = "ms", .commands = CMD_BENCH | CMD_SIMULATE,
      .help = "limits that a good request meets, in vLLM's syntax: ttft:200 tpot:50 e2el:2000"},
-    {KEY(client.endpoint), .def = "completions", .allowed = "completions|chat", .commands = DRIVES,
-     .when = WHEN(IS("engine.kind", "openai")), .help = "which endpoint of the server is asked"},
-    {KEY(client.prompts), .def = "text", .allowed = "text|ids", .commands = DRIVES,
+    {KEY(client.endpoint), .def = "completions", .allowed = "completions|chat|responses",
+     .commands = DRIVES, .when = WHEN(IS("engine.kind", "openai")),
+     .help = "which endpoint of the server is asked"},
+    {KEY(client.prompts), .def = "auto", .allowed = "auto|text|ids", .commands = DRIVES,
      .when = WHEN(IS("engine.kind", "openai")),
-     .help = "prompts as texts, or as token ids, which have exactly the lengths of the workload"},
+     .help = "prompts as texts or as token ids; auto sends ids where prompts are drawn and the "
+             "server is seen to take them"},
     {KEY(client.count), .def = "usage", .allowed = "usage|each|ids|tokenizer", .commands = DRIVES,
      .when = WHEN(IS("engine.kind", "openai")),
      .help = "what output tokens are counted by: usage at the end, usage in every chunk, ids in "

@@ -56,7 +56,7 @@ static void make(struct test *t, struct made *m)
     add_chunk(&m->r[3], 500, 1);
     m->r[3].end_ns = 900 * MS;
     const struct workload w = {.requests = m->w, .n = N};
-    outcomes_make(t->a, &w, m->r, NULL, 1, m->o);
+    outcomes_make(t->a, &w, m->r, NULL, 1, NULL, m->o);
 }
 
 static void drop(struct made *m)
@@ -223,9 +223,74 @@ static void lengths_are_held_against_the_request(void **state)
         strcpy(r.finish, rows[i].finish);
         for (int k = 0; k < rows[i].chunks; k++)
             add_chunk(&r, 10 + k, 0);
-        outcomes_make(t->a, &one, &r, NULL, 0, &o);
+        outcomes_make(t->a, &one, &r, NULL, 0, NULL, &o);
         if (o.length != rows[i].length)
             fail_msg("row %zu: %s", i, length_name(o.length));
+        client_result_free(&r);
+    }
+}
+
+/* 24 tokens, 18 of them reasoning of which nothing came: 6 chunks, 14.8 ms apart. */
+static void hidden_reasoning_is_no_time_per_token(void **state)
+{
+    struct test *t = *state;
+    struct workload_request w = {.num_prefill_tokens = 1, .num_decode_tokens = 24};
+    const struct workload one = {.requests = &w, .n = 1};
+    const struct outcome_limits limits = {false, INFINITY, INFINITY, INFINITY};
+    for (int reasoned = 0; reasoned < 2; reasoned++) {
+        struct client_result r = result(0, 0);
+        struct outcome o;
+        struct outcome_figures f;
+        r.completion_tokens = 24;
+        r.reasoning_tokens = 18;
+        r.reasoned = reasoned;
+        buf_puts(&r.text, "a a a a a a");
+        for (int k = 0; k < 6; k++) {
+            add_chunk(&r, 0, 0);
+            r.end_ns = vec_last(&r.chunks).time_ns = 500 * MS + k * 14800000;
+        }
+        outcomes_make(t->a, &one, &r, NULL, 0, NULL, &o);
+        outcomes_figures(t->a, &o, 1, &limits, &f);
+        assert_int_equal(o.output_tokens, reasoned ? 24 : 6);
+        assert_int_equal(f.hidden_tokens, reasoned ? 0 : 18);
+        assert_int_equal(f.output_tokens, 24);
+        assert_int_equal(o.length, LENGTH_RIGHT);
+        assert_near(f.tpot.mean, reasoned ? 5 * 14.8 / 23 : 14.8, 1e-9);
+        client_result_free(&r);
+    }
+}
+
+static void prompts_are_held_against_the_plan(void **state)
+{
+    static const struct {
+        struct outcome_prompts p;
+        int64_t turn, planned, usage;
+        enum length length;
+    } rows[] = {
+        {{.known = true}, 0, 100, 100, LENGTH_RIGHT},
+        {{.known = true}, 0, 100, 101, LENGTH_RIGHT}, /* a begin token */
+        {{.known = true}, 0, 768, 1075, LENGTH_LONG},
+        {{.known = true}, 0, 100, 300, LENGTH_LONG},
+        {{.known = true}, 0, 100, 5, LENGTH_SHORT},
+        {{.known = true}, 0, 100, -1, LENGTH_UNKNOWN},
+        {{.known = false}, 0, 100, 300, LENGTH_UNKNOWN},
+        {{.known = true, .template_tokens = 40}, 0, 100, 140, LENGTH_RIGHT},
+        {{.known = true, .template_tokens = 297}, 0, 100, 300, LENGTH_LONG}, /* 300 of any prompt */
+        {{.known = true}, 2, 100, 300, LENGTH_UNKNOWN},
+        {{.known = true, .ids = true}, 2, 100, 300, LENGTH_LONG},
+    };
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct workload_request w = {
+            .num_prefill_tokens = rows[i].planned, .num_decode_tokens = 1, .turn = rows[i].turn};
+        const struct workload one = {.requests = &w, .n = 1};
+        struct client_result r = result(0, 0);
+        struct outcome o;
+        r.prompt_tokens = rows[i].usage;
+        add_chunk(&r, 1, 0);
+        outcomes_make(t->a, &one, &r, NULL, 0, &rows[i].p, &o);
+        if (o.prompt != rows[i].length)
+            fail_msg("row %zu: %s", i, length_name(o.prompt));
         client_result_free(&r);
     }
 }
@@ -253,7 +318,7 @@ static void an_answer_in_one_chunk_has_no_tpot(void **state)
     struct outcome_figures f;
     r.completion_tokens = 7;
     add_chunk(&r, 10, 0);
-    outcomes_make(t->a, &one, &r, NULL, 0, &o);
+    outcomes_make(t->a, &one, &r, NULL, 0, NULL, &o);
     outcomes_figures(t->a, &o, 1, &limits, &f);
     assert_int_equal(f.at_once, 1);
     assert_int_equal(f.tpot.n, 0);
@@ -288,6 +353,8 @@ int main(void)
         TEST(figures_are_those_done_by_hand),
         TEST(bench_json_is_what_vllm_writes),
         TEST(lengths_are_held_against_the_request),
+        TEST(hidden_reasoning_is_no_time_per_token),
+        TEST(prompts_are_held_against_the_plan),
         TEST(wrong_lengths_are_a_share_of_what_ended_well),
         TEST(an_answer_in_one_chunk_has_no_tpot),
         TEST(answers_are_json_lines),

@@ -211,6 +211,221 @@ static void bad_ends_have_names(void **state)
     assert_end(&m, RUN_ERROR, "too_large", "an event of more than 4096 bytes");
 }
 
+#define TOKEN "data: {\"choices\":[{\"text\":\"a\"}]}\n\n"
+
+/* Each after a token and before [DONE], as gateways and frameworks send them. */
+static void errors_of_any_shape_fail_the_request(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"event: error\ndata: {\"code\":500,\"message\":\"engine died\"}\n\n", "engine died"},
+        {"event: error\ndata: no JSON at all\n\n", "no JSON at all"},
+        {"event: error\n: worker died\n\n", "worker died"},
+        {"event: error\n\n", "the server reports an error without a text"},
+        {"event: InternalServerError\ndata: {\"x\":1}\n\n", "{\"x\":1}"},
+        {"error: {\"code\":500,\"message\":\"context size exceeded\"}\n\n",
+         "context size exceeded"},
+        {"error: out of memory\n\n", "out of memory"},
+        {"{\"error\":{\"message\":\"raw\"}}\n\n", "raw"},
+        {"data: {\"error\":{\"message\":\"engine died\"}}\n\n", "engine died"},
+        {"data: {\"error\":{\"error\":{\"message\":\"deep\"}}}\n\n", "deep"},
+        {"data: {\"error\":{\"code\":7}}\n\n", "{\"error\":{\"code\":7}}"},
+        {"data: {\"detail\":\"Internal error\",\"status\":500}\n\n", "Internal error"},
+        {"data: {\"detail\":[{\"loc\":[\"body\"],\"msg\":\"bad\"}]}\n\n",
+         "{\"detail\":[{\"loc\":[\"body\"],\"msg\":\"bad\"}]}"},
+        {"data: {\"code\":1302,\"message\":\"rate limit\",\"success\":false}\n\n", "rate limit"},
+        {"data: {\"choices\":[],\"code\":1302,\"msg\":\"rate limit\"}\n\n", "rate limit"},
+        {"data: {\"object\":\"error\",\"message\":\"no\"}\n\n", "no"},
+        {"data: {\"success\":false}\n\n", "{\"success\":false}"},
+        {"data: {\"status\":\"error\"}\n\n", "{\"status\":\"error\"}"},
+        {"data: {\"fault\":{\"faultstring\":\"quota\"}}\n\n",
+         "{\"fault\":{\"faultstring\":\"quota\"}}"},
+        {"data: {\"data\":{\"error\":{\"message\":\"wrapped\"}}}\n\n", "wrapped"},
+        {"data: {\"choices\":[{\"text\":\"\"}],\"x_groq\":{\"error\":\"over capacity\"}}\n\n",
+         "over capacity"},
+        {"data: {\"choices\":[{\"delta\":{},\"error\":{\"message\":\"provider\"},"
+         "\"finish_reason\":\"error\"}]}\n\n",
+         "provider"},
+        {"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"error\"}]}\n\n",
+         "the server gave up: finish_reason error"},
+        {"data: {\"type\":\"error\",\"message\":\"overloaded\"}\n\n", "overloaded"},
+        {"data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"bad\"}}}\n\n",
+         "bad"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct made m;
+        FEED(&m, TOKEN, rows[i][0], "data: [DONE]\n\n");
+        assert_int_equal(m.r.chunks.n, 1);
+        assert_end(&m, RUN_ERROR, "server", rows[i][1]);
+    }
+}
+
+static void what_only_looks_like_an_error_is_none(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "data: {\"choices\":[{\"text\":\"\"}],\"error\":null}\n\n",
+        "data: {\"choices\":[{\"text\":\"\",\"error\":{}}],\"error\":\"\",\"code\":0}\n\n",
+        "data: {\"choices\":[{\"text\":\"\"}],\"code\":500,\"message\":\"fine\"}\n\n",
+        "data: "
+        "{\"choices\":[],\"prompt_filter_results\":[{\"content_filter_results\":{\"jailbreak\":"
+        "{\"error\":{\"code\":\"x\"}}}}]}\n\n",
+        "data: {\"code\":0,\"message\":\"\",\"success\":true}\n\n",
+        "data: {\"type\":\"ping\"}\n\n",
+        "data:\n\n",
+        ": error\n\n",
+        "event: message\n\n",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct made m;
+        FEED(&m, TOKEN, rows[i], "data: [DONE]\n\n");
+        assert_int_equal(m.r.chunks.n, 1);
+        assert_end(&m, RUN_OK, "", "");
+    }
+}
+
+static void what_the_server_sends_is_missed(void **state)
+{
+    (void)state;
+    static const struct {
+        struct client_sends sends;
+        const char *last, *type, *msg;
+    } rows[] = {
+        {{true, true, true},
+         "data: [DONE]\n\n",
+         "incomplete",
+         "[DONE] after 1 chunks without a finish_reason, which this server sends"},
+        {{true, false, true},
+         "data: [DONE]\n\n",
+         "incomplete",
+         "the stream ended after 1 chunks without usage, which this server sends"},
+        {{true, true, false},
+         FINISH,
+         "truncated",
+         "the stream ended after 1 chunks without [DONE]"},
+        {{true, true, false}, FINISH "data: [DONE]", "", ""}, /* no blank line */
+        {{true, true, true}, FINISH TOTAL("1"), "", ""},
+        {{false, true, true}, FINISH TOTAL("1"), "", ""},
+        {{false, false, false}, "data: [DONE]\n\n", "", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct made m;
+        begin(&m);
+        m.s.sends = rows[i].sends;
+        response_bytes(&m.s, 10, TOKEN, strlen(TOKEN));
+        response_bytes(&m.s, 20, rows[i].last, strlen(rows[i].last));
+        response_close(&m.s, 30);
+        assert_end(&m, *rows[i].type ? RUN_ERROR : RUN_OK, rows[i].type, rows[i].msg);
+    }
+}
+
+/* Python writes NaN, servers in Java or JavaScript cut an emoji in two, gateways count in floats.
+ */
+static void loose_json_is_taken(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m,
+         "data: {\"choices\":[{\"text\":\"\\ud83d\",\"logprobs\":{\"l\":[-Infinity,NaN]}}]}\n\n",
+         "data: {\"choices\":[{\"text\":\"\\ude00\",\"finish_reason\":\"\"}],"
+         "\"seed\":18446744073709551615}\n\n",
+         "data: {\"usage\":{\"prompt_tokens\":5.0,\"completion_tokens\":2.0}}\n\n",
+         "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.n, 2);
+    assert_string_equal(buf_str(&m.r.text), "\xef\xbf\xbd\xef\xbf\xbd");
+    assert_int_equal(m.r.prompt_tokens, 5);
+    assert_int_equal(m.r.completion_tokens, 2);
+    assert_string_equal(m.r.finish, "");
+    assert_end(&m, RUN_OK, "", "");
+    FEED(&m, "data: {\"usage\":{\"completion_tokens\":2.5}}\n\n");
+    assert_end(&m, RUN_ERROR, "malformed", "chunk:1:31: completion_tokens: expected a count");
+}
+
+static void calls_of_tools_and_parts_are_text(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, BEGINS,
+         "data: "
+         "{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\",\"type\":"
+         "\"function\","
+         "\"function\":{\"name\":\"get\",\"arguments\":\"\"}}]}}]}\n\n",
+         "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":"
+         "\"(1)\"}}]}}]}\n\n",
+         "data: "
+         "{\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":"
+         "\"text\",\"text\":\"hm\"}]}]}}]}\n\n",
+         ENDS, TOTAL("3"));
+    assert_int_equal(m.r.chunks.n, 3);
+    assert_string_equal(buf_str(&m.r.text), "get(1)hm");
+    assert_end(&m, RUN_OK, "", "");
+}
+
+/* Counted, and nothing of it sent: it came at once, when the server said that it was over. */
+static void usage_without_content_is_an_answer(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, BEGINS, ENDS, TOTAL("7"));
+    assert_int_equal(m.r.chunks.n, 1);
+    assert_int_equal(m.r.chunks.p[0].tokens, 7);
+    assert_int_equal(m.r.chunks.p[0].time_ns, 20);
+    assert_end(&m, RUN_OK, "", "");
+    FEED(&m, BEGINS, ENDS, TOTAL("0"));
+    assert_end(&m, RUN_ERROR, "no_tokens", "the stream ended without a token");
+}
+
+static void reasoning_is_a_part_of_the_completion(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *usage;
+        int64_t reasoning;
+    } rows[] = {
+        {"\"prompt_tokens\":5,\"completion_tokens\":9,\"total_tokens\":14", 6},
+        {"\"completion_tokens\":9", 6},
+        {"\"prompt_tokens\":5,\"completion_tokens\":9,\"total_tokens\":20", 0}, /* beside it: xAI */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct made m;
+        char usage[300];
+        snprintf(
+            usage, sizeof usage,
+            "data: {\"usage\":{%s,\"completion_tokens_details\":{\"reasoning_tokens\":6}}}\n\n",
+            rows[i].usage);
+        FEED(&m, DELTA, usage, "data: [DONE]\n\n");
+        assert_int_equal(m.r.reasoning_tokens, rows[i].reasoning);
+        assert_false(m.r.reasoned);
+        assert_end(&m, RUN_OK, "", "");
+    }
+}
+
+/* OpenAI's Responses API: its type may come behind the delta. */
+static void responses_are_events_with_a_type(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m,
+         "event: response.created\ndata: "
+         "{\"type\":\"response.created\",\"response\":{\"error\":null,"
+         "\"usage\":null}}\n\n",
+         "event: x\ndata: {\"type\":\"response.reasoning_text.delta\",\"delta\":\"hm\"}\n\n",
+         "event: x\ndata: {\"delta\":\"He\",\"type\":\"response.output_text.delta\"}\n\n",
+         "event: x\ndata: {\"delta\":\"xx\",\"type\":\"response.something.delta\"}\n\n",
+         "event: x\ndata: {\"type\":\"response.output_text.done\",\"text\":\"He\"}\n\n",
+         "event: x\ndata: {\"type\":\"response.incomplete\",\"response\":{\"incomplete_details\":{"
+         "\"reason\":\"max_output_tokens\"},\"usage\":{\"input_tokens\":5,\"output_tokens\":2,"
+         "\"output_tokens_details\":{\"reasoning_tokens\":1},\"total_tokens\":7}}}\n\n");
+    assert_int_equal(m.r.chunks.n, 2);
+    assert_string_equal(buf_str(&m.r.text), "hmHe");
+    assert_string_equal(m.r.finish, "length");
+    assert_int_equal(m.r.prompt_tokens, 5);
+    assert_int_equal(m.r.completion_tokens, 2);
+    assert_int_equal(m.r.reasoning_tokens, 1);
+    assert_true(m.r.reasoned && m.r.done);
+    assert_end(&m, RUN_OK, "", "");
+}
+
 static void a_new_attempt_forgets_the_one_before(void **state)
 {
     struct made m;
@@ -262,6 +477,14 @@ int main(void)
         cmocka_unit_test(a_finish_reason_and_a_clean_end_are_enough),
         cmocka_unit_test(what_comes_after_done_is_counted_and_ignored),
         cmocka_unit_test(bad_ends_have_names),
+        cmocka_unit_test(errors_of_any_shape_fail_the_request),
+        cmocka_unit_test(what_only_looks_like_an_error_is_none),
+        cmocka_unit_test(what_the_server_sends_is_missed),
+        cmocka_unit_test(loose_json_is_taken),
+        cmocka_unit_test(calls_of_tools_and_parts_are_text),
+        cmocka_unit_test(usage_without_content_is_an_answer),
+        cmocka_unit_test(reasoning_is_a_part_of_the_completion),
+        cmocka_unit_test(responses_are_events_with_a_type),
         cmocka_unit_test(a_new_attempt_forgets_the_one_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

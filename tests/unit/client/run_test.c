@@ -187,7 +187,7 @@ static struct run run_faults(struct test *t, const struct client_params *p, size
     const char *dir = test_path(t, arena_printf(t->a, "run%zu", first));
     assert_ok(artifact_begin(t->a, dir, "run_meta.json", &art, &t->e), t);
     assert_ok(run_writer_open(&art, true, false, &writer, &t->e), t);
-    outcomes_make(t->a, &w, results, NULL, 0, outcomes);
+    outcomes_make(t->a, &w, results, NULL, 0, NULL, outcomes);
     outcomes_write(writer, outcomes, n, "openai", true);
     assert_ok(run_writer_close(&writer, &t->e), t);
     struct run_meta meta = {.run_id = "r", .run_type = "real"};

@@ -16,6 +16,7 @@ static const char *events(struct test *t, struct sv text, size_t piece, size_t m
         struct sv data;
         enum sse_event ev;
         while ((ev = sse_next(&s, &data)) == SSE_EVENT) {
+            buf_puts(&out, s.is_error ? "ERROR " : "");
             buf_add(&out, data.p, data.n);
             buf_putc(&out, '|');
         }
@@ -51,6 +52,36 @@ static void lines_end_in_any_of_three_ways(void **state)
 {
     struct test *t = *state;
     assert_events(t, "data: a\r\n\r\ndata: b\r\rdata: c\n\r\n", "a|b|c|0");
+}
+
+static void failures_outside_data_are_events(void **state)
+{
+    struct test *t = *state;
+    assert_events(t, "event: error\ndata: a\n\ndata: b\n\n", "ERROR a|b|0");
+    assert_events(t, "data: a\nevent: server_error\n\ndata: b\n\n", "ERROR a|b|0");
+    assert_events(t, "event: error\n: the worker died\n\ndata: b\n\n", "ERROR the worker died|b|0");
+    assert_events(t, ": ping\n\nevent: error\n\n", "ERROR |0");
+    assert_events(t, "error: {\"code\":500}\n\ndata: b\n\n", "ERROR {\"code\":500}|b|0");
+    assert_events(t, "{\"error\": 1}\n\n", "ERROR {\"error\": 1}|0");
+    assert_events(t, "event: message\n: error\n\n", "0");
+}
+
+/* The stream is over: an event without its blank line is one. */
+static void what_lacks_its_blank_line_is_finished(void **state)
+{
+    struct sse s = {0};
+    struct sv data;
+    (void)state;
+    sse_begin(&s, 0);
+    sse_feed(&s, "data: [DO", 9);
+    assert_int_equal(sse_next(&s, &data), SSE_MORE);
+    sse_feed(&s, "NE]", 3);
+    assert_int_equal(sse_next(&s, &data), SSE_MORE);
+    sse_finish(&s);
+    assert_int_equal(sse_next(&s, &data), SSE_EVENT);
+    assert_true(sv_eq(data, "[DONE]"));
+    assert_int_equal(sse_next(&s, &data), SSE_MORE);
+    sse_free(&s);
 }
 
 static void data_lines_are_joined(void **state)
@@ -101,6 +132,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(events_end_at_a_blank_line),
         TEST(lines_end_in_any_of_three_ways),
+        TEST(failures_outside_data_are_events),
+        TEST(what_lacks_its_blank_line_is_finished),
         TEST(data_lines_are_joined),
         TEST(comments_and_other_fields_are_passed_over),
         TEST(a_byte_order_mark_is_skipped_once),

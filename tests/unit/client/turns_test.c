@@ -1,5 +1,6 @@
 #include "client/turns.h"
 
+#include "client/prompt_words.h"
 #include "support/support.h"
 #include "text/json.h"
 
@@ -38,6 +39,8 @@ static void prepare(struct test *t, struct client_bench *b, bool as_ids,
         b->p.tokenizer = tokenizer;
     }
     assert_ok(body_maker_new(t->a, &b->p.body, &b->maker, &t->e), t);
+    if (!as_ids)
+        assert_ok(prompt_words_find(t->a, tokenizer, &b->words, &t->e), t);
     assert_ok(turns_prepare(b, b->maker, &b->turns, &t->e), t);
     assert_non_null(b->turns);
     *hook = turns_hook(b->turns);

@@ -236,6 +236,37 @@ static void a_number_of_a_megabyte_is_refused(void **state)
     buf_free(&b);
 }
 
+static void a_lenient_reader_takes_what_writers_produce(void **state)
+{
+    static const struct json_limits lenient = {.lenient = true};
+    static const char text[] =
+        "[\"a\\ud83d\", \"\\ude00b\", \"\\ud83d\\ude00\", NaN, Infinity, -Infinity, "
+        "9223372036854775808, 1e999, -1e999, nope]";
+    static const enum json_event want[] = {
+        JSON_LIST_BEGIN, JSON_STRING, JSON_STRING, JSON_STRING, JSON_NULL,  JSON_FLOAT,
+        JSON_FLOAT,      JSON_FLOAT,  JSON_FLOAT,  JSON_FLOAT,  JSON_ERROR,
+    };
+    struct test *t = *state;
+    struct json_reader *r = json_reader_new("t.json", &lenient);
+    json_feed(r, text, sizeof text - 1);
+    json_finish(r);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        assert_int_equal(json_next(r, &t->e), want[i]);
+        if (i == 1)
+            assert_true(sv_eq(json_text(r), "a\xef\xbf\xbd"));
+        if (i == 2)
+            assert_true(sv_eq(json_text(r), "\xef\xbf\xbd"
+                                            "b"));
+        if (i == 3)
+            assert_true(sv_eq(json_text(r), "\xf0\x9f\x98\x80"));
+        if (i == 7)
+            assert_near(json_double(r) / 9223372036854775808.0, 1, 1e-15);
+        if (i == 9)
+            assert_true(json_double(r) < -1e308);
+    }
+    json_reader_free(&r);
+}
+
 static void an_error_repeats(void **state)
 {
     struct test *t = *state;
@@ -253,11 +284,17 @@ static void an_error_repeats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_event_in_pieces_of_every_size),    TEST(scalars_stand_alone),
-        TEST(nul_escapes_are_part_of_the_text),       TEST(places_count_lines_and_bytes),
-        TEST(faults_are_named_at_their_place),        TEST(limits_hold),
-        TEST(numbers_of_python_are_read_where_asked), TEST(a_million_open_brackets_are_refused),
-        TEST(a_number_of_a_megabyte_is_refused),      TEST(an_error_repeats),
+        TEST(every_event_in_pieces_of_every_size),
+        TEST(scalars_stand_alone),
+        TEST(nul_escapes_are_part_of_the_text),
+        TEST(places_count_lines_and_bytes),
+        TEST(faults_are_named_at_their_place),
+        TEST(limits_hold),
+        TEST(numbers_of_python_are_read_where_asked),
+        TEST(a_million_open_brackets_are_refused),
+        TEST(a_number_of_a_megabyte_is_refused),
+        TEST(a_lenient_reader_takes_what_writers_produce),
+        TEST(an_error_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
