@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "client/bench.h"
 #include "client/headers.h"
+#include "client/proxy.h"
 #include "metrics/metrics.h"
 
 /* Reason why the lengths of the answers invalidate the run; NULL = none. */
@@ -63,6 +64,10 @@ static struct node *http_node(const struct client_bench *b)
              isnan(b->p.body.temperature) ? node_new(a, NODE_NULL)
                                           : node_float(a, b->p.body.temperature));
     node_set(a, m, SV("sent"), sent);
+    node_set(a, m, SV("prompts"), node_str(a, b->p.as_ids ? "ids" : "text"));
+    node_set(a, m, SV("proxy"), node_new(a, NODE_NULL)); /* none is ever used */
+    node_set(a, m, SV("proxy_not_used"),
+             node_str_or_null(a, proxy_of_environment(b->p.client.url)));
     node_set(a, m, SV("preflight"), node_bool(a, b->preflight.asked));
     return m;
 }

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "client/bench.h"
 #include "client/prompt_words.h"
+#include "client/proxy.h"
 #include "client/turns.h"
 
 #define PREFLIGHT_PROMPT "Say hello."
@@ -116,7 +117,7 @@ static void tell_preflight(const struct client_bench *b, double temperature)
                  "workload's lengths");
     if (f->no_temperature)
         log_warn("the server does not take temperature=%g: its own is used", temperature);
-    if (f->limit != BODY_LIMIT_MAX_TOKENS)
+    if (f->limit == BODY_LIMIT_MAX_COMPLETION_TOKENS)
         log_info("the limit on output tokens is sent as %s", limit);
     if (f->unlimited)
         log_warn("the server's answer is longer than %s allows", limit);
@@ -181,6 +182,16 @@ static enum st learn_template(struct client_bench *b, struct sv asked, struct er
     return ST_OK;
 }
 
+static void tell_proxy(const struct client_bench *b)
+{
+    const char *proxy = proxy_of_environment(b->p.client.url);
+    if (proxy)
+        log_warn(
+            "the proxy of %s is not used, since its time would be measured: requests go to the "
+            "server itself (NO_PROXY=HOST says that none is meant)",
+            proxy);
+}
+
 static enum st ask_server(struct client_bench *b, struct err *e)
 {
     static const int32_t ids[] = {1, 2, 3, 4};
@@ -221,6 +232,7 @@ enum st client_bench_prepare(struct arena *a, const struct client_bench_params *
     }
     out->p.as_ids = p->prompts_kind == CLIENT_PROMPTS_IDS;
     TRY(make_requests(out, e));
+    tell_proxy(out);
     TRY(ask_server(out, e));
     if (out->preflight.changed)
         TRY(make_requests(out, e));

@@ -12,12 +12,15 @@ struct body_maker {
 
 enum body_limit body_limit(const struct body_params *p)
 {
+    if (p->endpoint == BODY_RESPONSES)
+        return BODY_LIMIT_MAX_OUTPUT_TOKENS;
     return p->limit == BODY_LIMIT_AUTO ? BODY_LIMIT_MAX_TOKENS : p->limit;
 }
 
 const char *body_limit_name(enum body_limit l)
 {
-    static const char *const names[] = {"auto", "max_tokens", "max_completion_tokens"};
+    static const char *const names[] = {"auto", "max_tokens", "max_completion_tokens",
+                                        "max_output_tokens"};
     return names[l];
 }
 
@@ -28,7 +31,7 @@ static struct node *fixed_members(struct arena *a, const struct body_params *p)
     if (!isnan(p->temperature))
         node_set(a, m, SV("temperature"), node_float(a, p->temperature));
     node_set(a, m, SV("stream"), node_bool(a, true));
-    if (p->count != BODY_COUNT_TOKENIZER) {
+    if (p->count != BODY_COUNT_TOKENIZER && p->endpoint != BODY_RESPONSES) {
         struct node *options = node_new(a, NODE_MAP);
         node_set(a, options, SV("include_usage"), node_bool(a, true));
         if (p->count == BODY_COUNT_EACH)
@@ -45,8 +48,15 @@ static struct node *fixed_members(struct arena *a, const struct body_params *p)
 enum st body_maker_new(struct arena *a, const struct body_params *p, struct body_maker **out,
                        struct err *e)
 {
-    static const char *const own[] = {
-        "prompt", "messages", "stream", "max_tokens", "max_completion_tokens", "n", "best_of"};
+    static const char *const own[] = {"prompt",
+                                      "messages",
+                                      "input",
+                                      "stream",
+                                      "max_tokens",
+                                      "max_completion_tokens",
+                                      "max_output_tokens",
+                                      "n",
+                                      "best_of"};
     struct node *m = fixed_members(a, p);
     for (uint32_t i = 0; p->extra && i < p->extra->n; i++) {
         const struct node_pair *pair = &p->extra->pairs[i];
@@ -84,7 +94,8 @@ enum st body_make(struct arena *a, struct body_maker *m, const struct body_promp
     struct buf b = {0}, text = {0};
     struct body_prompt q = *prompt;
     enum st st = ST_OK;
-    bool chat = m->p.endpoint == BODY_CHAT;
+    static const char *const texts[] = {"\"prompt\":", "\"messages\":[", "\"input\":["};
+    const bool chat = m->p.endpoint != BODY_COMPLETIONS; /* messages, whatever they are called */
     if (!chat && !q.ids && m->p.chat != CHAT_NONE) {
         struct chat_message *turns = mem_alloc((q.n_earlier + 1) * sizeof *turns);
         for (size_t i = 0; i < q.n_earlier; i++)
@@ -101,7 +112,7 @@ enum st body_make(struct arena *a, struct body_maker *m, const struct body_promp
     }
     buf_add(&b, m->head.p, m->head.n);
     buf_printf(&b, ",\"%s\":%lld,", body_limit_name(body_limit(&m->p)), (long long)max_tokens);
-    buf_puts(&b, chat ? "\"messages\":[" : "\"prompt\":");
+    buf_puts(&b, texts[m->p.endpoint]);
     for (size_t i = 0; chat && i < q.n_earlier; i++) {
         buf_printf(&b, "{\"role\":\"%s\",\"content\":", i % 2 ? "assistant" : "user");
         json_quote(&b, q.earlier[i]);

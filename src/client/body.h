@@ -26,6 +26,7 @@ enum body_limit {
                         refuse it */
     BODY_LIMIT_MAX_TOKENS,
     BODY_LIMIT_MAX_COMPLETION_TOKENS,
+    BODY_LIMIT_MAX_OUTPUT_TOKENS, /* of the Responses API, which has no other */
 };
 
 struct body_params {

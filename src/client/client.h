@@ -37,12 +37,14 @@
  *     incomplete              [DONE] without a finish_reason or without usage, where the server is
  *                             known to send them (client_params.sends)        error
  *     no_tokens               a good end without a token                      error
- *     too_long                more than max_chunks chunks                     error
+ *     too_long                more than max_chunks chunks; without that limit, far more chunks or
+ *                             bytes than the tokens asked for can have (inflight.c)   error
  *     timeout, stall          timeout_s since it was sent; stall_timeout_s without a byte
  *                             (before the body: without a line of headers)    timeout
  *     cancelled               the run was stopped                             cancelled
  *
- * Redirects are not followed and proxies of the environment are not used: both would be measured.
+ * Redirects are not followed and proxies of the environment are not used (proxy.h): both would be
+ * measured.
  * libcurl itself sends a request once more when a connection it used again turns out dead before
  * any byte came back; nothing else is repeated except by `retries`. */
 #ifndef CLIENT_CLIENT_H
@@ -86,7 +88,7 @@ struct client_params {
     /* Number of failures in a row that end the run, of kinds that cannot improve: connect, resolve,
      * tls, http_401, _403, _404, _405. 0 = never. */
     int64_t give_up_after;
-    int64_t max_chunks;     /* of an answer, which is then cut and fails; 0 = no limit */
+    int64_t max_chunks;     /* of an answer, which is then cut and fails; 0 = by its max_tokens */
     bool tls_insecure;      /* do not verify the server's certificate */
     const char *ca_file;    /* certificates to trust instead of the system's; NULL */
     size_t max_event_bytes; /* 0 = SSE_MAX_BYTES */

@@ -14,11 +14,22 @@
 #include "client/response.h"
 
 enum {
-    MAX_ERROR_BODY = 4096, /* bytes kept of an answer that is no stream */
+    MAX_ERROR_BODY = 4096,    /* bytes kept of an answer that is no stream */
+    MAX_OTHER_BODY = 1 << 20, /* bytes after which it is not read any further */
     MAX_EVENTS = 256,
 };
 static const int64_t SWEEP_NS = 20 * NS_PER_MS; /* longest lateness of detecting a time-out */
 static const int64_t GRACE_NS = NS_PER_S;       /* for the response to close after [DONE] */
+
+/* Bounds on an answer, so that one without an end is no request without one: chunks and bytes for
+ * each token that was asked for, and some for what is not of a token. A chunk of one token with
+ * the logprobs of twenty is 3 KiB. */
+enum {
+    CHUNKS_A_TOKEN = 16, /* OUTCOME_MOST: more are credible in no file */
+    CHUNKS_BESIDE = 1024,
+    BYTES_A_TOKEN = 16 << 10,
+    BYTES_BESIDE = 1 << 20,
+};
 
 /* Bytes that one receive callback brought. */
 struct segment {
@@ -39,6 +50,8 @@ struct slot {
     bool encoded;              /* its body has a Content-Encoding, although none was requested */
     int64_t start_ns;          /* sent */
     int64_t last_ns;           /* last byte received */
+    int64_t done_ns;           /* [DONE] */
+    int64_t received;          /* bytes of the body */
     double retry_after_s;      /* from the answer; as inflight_watch.ended */
     char why[CURL_ERROR_SIZE];
     size_t at; /* in inflight.live */
@@ -83,9 +96,12 @@ static size_t on_body(char *p, size_t size, size_t n, void *self)
     n *= size;
     s->last_ns = time_ns;
     s->of->counts.bytes_received += (int64_t)n;
+    s->received += (int64_t)n;
     if (s->failing)
         return n;
     if (!s->is_stream) { /* its beginning will do */
+        if (s->received > MAX_OTHER_BODY)
+            return 0; /* CURLE_WRITE_ERROR */
         size_t room = s->in.n < MAX_ERROR_BODY ? MAX_ERROR_BODY - s->in.n : 0;
         buf_add(&s->in, p, n < room ? n : room);
         return n;
@@ -206,6 +222,7 @@ enum st inflight_send(struct inflight *t, size_t request, struct sv body, struct
     s->segments.n = 0;
     s->why[0] = 0;
     s->retry_after_s = 0;
+    s->received = 0;
     buf_clear(&s->in);
     s->response.secrets = t->p->secrets;
     s->response.n_secrets = t->p->n_secrets;
@@ -225,10 +242,32 @@ enum st inflight_send(struct inflight *t, size_t request, struct sv body, struct
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
+static void bound_answer(struct inflight *t, struct slot *s)
+{
+    const struct client_result *r = s->response.r;
+    const int64_t tokens = r->max_tokens, given = t->p->max_chunks;
+    const int64_t chunks = given         ? given
+                           : tokens == 0 ? INT64_MAX
+                                         : CHUNKS_BESIDE + CHUNKS_A_TOKEN * tokens;
+    const int64_t bytes = tokens == 0 ? INT64_MAX : BYTES_BESIDE + BYTES_A_TOKEN * tokens;
+    const int64_t n = (int64_t)(r->chunks.n + (given ? 0 : r->empties.n));
+    if (s->failing || (n <= chunks && s->received <= bytes))
+        return;
+    s->failing = true;
+    if (n > chunks)
+        response_fail(&s->response, s->last_ns, RUN_ERROR, "too_long",
+                      "an answer of more than %lld chunks", (long long)chunks);
+    else
+        response_fail(&s->response, s->last_ns, RUN_ERROR, "too_long",
+                      "an answer of more than %lld bytes to a request for %lld tokens",
+                      (long long)bytes, (long long)tokens);
+}
+
 /* Parses what arrived since the last call. */
 static void parse(struct inflight *t, struct slot *s)
 {
     struct client_result *r = s->response.r;
+    const bool was_done = r->done;
     size_t before = r->chunks.n, at = 0;
     s->dirty = false;
     if (!s->is_stream)
@@ -240,12 +279,11 @@ static void parse(struct inflight *t, struct slot *s)
     }
     s->segments.n = 0;
     buf_clear(&s->in);
+    if (r->done && !was_done)
+        s->done_ns = s->last_ns;
     t->watch->chunks(t->watch->self, s->request, before);
-    if (t->p->max_chunks && (int64_t)r->chunks.n > t->p->max_chunks && !s->failing) {
-        s->failing = true;
-        response_fail(&s->response, s->last_ns, RUN_ERROR, "too_long",
-                      "an answer of more than %lld chunks", (long long)t->p->max_chunks);
-    }
+    if (!r->done)
+        bound_answer(t, s);
 }
 
 static void leave(struct inflight *t, struct slot *s)
@@ -318,6 +356,8 @@ static void conclude(struct inflight *t, struct slot *s, CURLcode code)
     parse(t, s);
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
     r->http_status = (int32_t)status;
+    if (code == CURLE_WRITE_ERROR && !s->is_stream) /* on_body has enough of it */
+        code = CURLE_OK;
     enum run_status failure = easy_failure(code, &type);
     if (r->done && s->is_stream)
         response_close(&s->response, time_ns); /* the end of the connection no longer matters */
@@ -383,7 +423,7 @@ static void sweep(struct inflight *t)
         struct slot *s = t->live.p[i];
         if (s->response.r->done) {
             t->watch->done(t->watch->self, s->request);
-            if (time_ns - s->last_ns > GRACE_NS || over(p->timeout_s, s->start_ns, time_ns))
+            if (time_ns - s->done_ns > GRACE_NS || over(p->timeout_s, s->start_ns, time_ns))
                 conclude(t, s, CURLE_OK);
         } else if (over(p->timeout_s, s->start_ns, time_ns)) {
             response_fail(&s->response, time_ns, RUN_TIMEOUT, "timeout",

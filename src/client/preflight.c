@@ -7,7 +7,7 @@
 
 static bool swap_limit(struct body_params *b, struct preflight *p)
 {
-    if (b->limit != BODY_LIMIT_AUTO)
+    if (b->limit != BODY_LIMIT_AUTO || b->endpoint == BODY_RESPONSES)
         return false;
     b->limit = body_limit(b) == BODY_LIMIT_MAX_TOKENS ? BODY_LIMIT_MAX_COMPLETION_TOKENS
                                                       : BODY_LIMIT_MAX_TOKENS;

@@ -46,6 +46,11 @@ static enum st check(const struct plan *p, struct err *e)
     if (p->client.endpoint != BODY_COMPLETIONS && p->client.prompts == CLIENT_PROMPTS_IDS)
         return err_set(e, ST_USAGE, "client.prompts=ids: the %s endpoint takes texts only",
                        p->client.endpoint == BODY_CHAT ? "chat" : "responses");
+    if (p->client.endpoint == BODY_RESPONSES &&
+        (p->client.count == BODY_COUNT_EACH || p->client.count == BODY_COUNT_IDS))
+        return err_set(e, ST_USAGE,
+                       "client.count=%s: the responses endpoint sends usage at the end",
+                       p->client.count == BODY_COUNT_EACH ? "each" : "ids");
     if (p->chat_template == CHAT_MODEL)
         return err_set(e, ST_USAGE,
                        "chat_template=model: the server's to do: client.endpoint=chat asks for it");

@@ -107,7 +107,8 @@ enum st chat_format_apply(struct arena *scratch, const struct chat_format *f,
         node_set(scratch, all, f->tokens->pairs[i].key, f->tokens->pairs[i].value);
     node_set(scratch, all, SV("messages"), node_copy(scratch, messages));
     node_set(scratch, all, SV("add_generation_prompt"), node_bool(scratch, true));
-    node_set(scratch, all, SV("tools"), node_new(scratch, NODE_NULL));
+    if (!node_find(all, "tools"))
+        node_set(scratch, all, SV("tools"), node_new(scratch, NODE_NULL));
     node_set(scratch, all, SV("documents"), node_new(scratch, NODE_NULL));
     return jinja_render(scratch, f->program, all, out, e);
 }

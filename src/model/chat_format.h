@@ -21,8 +21,9 @@ enum st chat_format_load(struct arena *a, const char *dir, struct chat_format *o
                          struct err *e);
 
 /* The prompt for messages [n], maps with role and content (texts) and whatever else a template
- * reads, up to where the assistant's answer begins. kwargs: more variables, a map or NULL;
- * CHAT_MODEL only. Intermediate values live in the arena. ST_INPUT: the template refuses them. */
+ * reads, up to where the assistant's answer begins. kwargs: more variables, a map or NULL,
+ * `tools` among them; CHAT_MODEL only. Intermediate values live in the arena. ST_INPUT: the
+ * template refuses them. */
 enum st chat_format_apply(struct arena *scratch, const struct chat_format *f,
                           const struct node *messages, const struct node *kwargs, struct buf *out,
                           struct err *e);

@@ -1,5 +1,6 @@
 #include "server/answer.h"
 
+#include "server/responses.h"
 #include "text/json.h"
 
 static void begin(struct buf *out, const struct answer_head *h, bool whole)
@@ -32,6 +33,10 @@ static void finish_reason(struct buf *out, const char *finish)
 void answer_event(struct buf *out, const struct answer_head *h, struct sv text, int32_t id,
                   int64_t n, const char *finish)
 {
+    if (h->request->api == HTTP_RESPONSES) {
+        responses_event(out, h, text, n);
+        return;
+    }
     buf_puts(out, "data: ");
     begin(out, h, false);
     buf_puts(out, ",\"choices\":[{\"index\":0,");
@@ -54,6 +59,10 @@ void answer_event(struct buf *out, const struct answer_head *h, struct sv text, 
 
 void answer_end(struct buf *out, const struct answer_head *h, int64_t n)
 {
+    if (h->request->api == HTTP_RESPONSES) {
+        responses_end(out, h, n);
+        return;
+    }
     if (h->request->include_usage) {
         buf_puts(out, "data: ");
         begin(out, h, false);
@@ -64,8 +73,12 @@ void answer_end(struct buf *out, const struct answer_head *h, int64_t n)
     buf_puts(out, "data: [DONE]\n\n");
 }
 
-void answer_event_error(struct buf *out, const char *message)
+void answer_event_error(struct buf *out, const struct answer_head *h, const char *message)
 {
+    if (h->request->api == HTTP_RESPONSES) {
+        responses_error(out, message);
+        return;
+    }
     buf_puts(out, "data: ");
     answer_error(out, message, "server_error", NULL, NULL);
     buf_puts(out, "\n\n");
@@ -74,6 +87,10 @@ void answer_event_error(struct buf *out, const char *message)
 void answer_document(struct buf *out, const struct answer_head *h, struct sv text,
                      const int32_t *ids, int64_t n, const char *finish)
 {
+    if (h->request->api == HTTP_RESPONSES) {
+        responses_document(out, h, text, n, finish);
+        return;
+    }
     begin(out, h, true);
     buf_puts(out, ",\"choices\":[{\"index\":0,");
     buf_puts(out,

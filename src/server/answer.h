@@ -8,6 +8,8 @@ struct answer_head {
     int64_t id, created_s;
     const char *model;
     const struct http_request *request;
+    struct sv said;     /* Responses API: the whole text, at the end */
+    const char *finish; /* likewise */
 };
 
 /* One token: its text (may be empty), its id, and the count so far. finish NULL = not finished. */
@@ -16,7 +18,7 @@ void answer_event(struct buf *out, const struct answer_head *h, struct sv text, 
 /* Usage, if requested, and [DONE]. */
 void answer_end(struct buf *out, const struct answer_head *h, int64_t n);
 /* An error in a stream that has begun; no [DONE] follows. */
-void answer_event_error(struct buf *out, const char *message);
+void answer_event_error(struct buf *out, const struct answer_head *h, const char *message);
 
 /* The whole answer as one document. */
 void answer_document(struct buf *out, const struct answer_head *h, struct sv text,

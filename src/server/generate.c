@@ -1,4 +1,5 @@
-/* Completions and chats: a body is read, joins the loop's queue, and its tokens are sent on. */
+/* Completions, chats and responses: a body is read, joins the loop's queue, and its tokens are sent
+ * on. */
 #include <string.h>
 
 #include "server/visit.h"
@@ -8,7 +9,8 @@ enum { READ_AT_ONCE = 16 << 10 }; /* bytes of a body: about a millisecond's work
 
 static struct answer_head head_of(const struct server *s, const struct live_request *l)
 {
-    return (struct answer_head){l->id, l->created_s, s->p->rules.model, &l->request};
+    return (struct answer_head){
+        .id = l->id, .created_s = l->created_s, .model = s->p->rules.model, .request = &l->request};
 }
 
 static const char *finish_name(enum live_finish f)
@@ -36,7 +38,7 @@ static bool format(struct server *s, struct live_request *l)
     int32_t ids[TAKE];
     size_t at[TAKE], sent = 0;
     struct buf text = {0}, stopped = {0};
-    const struct answer_head h = head_of(s, l);
+    struct answer_head h = head_of(s, l);
     pthread_mutex_lock(&s->lock);
     int64_t n = (int64_t)l->ids.n - l->n_taken;
     n = n < TAKE ? n : TAKE;
@@ -62,15 +64,19 @@ static bool format(struct server *s, struct live_request *l)
         } else {
             detok_add(&l->detok, ids[i], f != FINISH_NOT, &text);
         }
+        if (l->request.api == HTTP_RESPONSES)
+            buf_add(&l->said, buf_str(&text), text.n);
         answer_event(&l->out, &h, (struct sv){buf_str(&text), text.n}, ids[i], ++index,
                      finish_name(f));
     }
     buf_free(&text);
     buf_free(&stopped);
+    h.said = (struct sv){buf_str(&l->said), l->said.n};
+    h.finish = finish_name(finish);
     if (over && finish != FINISH_NOT)
         answer_end(&l->out, &h, index);
     else if (over)
-        answer_event_error(&l->out, l->error[0] ? l->error : "the request was not finished");
+        answer_event_error(&l->out, &h, l->error[0] ? l->error : "the request was not finished");
     l->ended = over;
     return l->out.n > 0;
 }
@@ -194,7 +200,7 @@ static void read_body(struct visit *v)
 {
     v->a = arena_new();
     const struct sv body = {buf_str(&v->body), v->body.n};
-    if (http_request_parse(v->a, &v->server->p->rules, v->route->chat, body, &v->request,
+    if (http_request_parse(v->a, &v->server->p->rules, v->route->api, body, &v->request,
                            &v->refusal, &v->e) != ST_OK)
         arena_free(&v->a);
     visit_drop_body(v);

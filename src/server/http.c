@@ -89,12 +89,13 @@ static result answer_metrics(struct server *s, struct MHD_Connection *c, struct 
 /* ---- requests ------------------------------------------------------------------------------ */
 
 static const struct route routes[] = {
-    {"POST", "/v1/completions", false, answer_generated},
-    {"POST", "/v1/chat/completions", true, answer_generated},
-    {"GET", "/v1/models", false, answer_model_list},
-    {"GET", "/v1/models/", false, answer_model},
-    {"GET", "/metrics", false, answer_metrics},
-    {"GET", "/health", false, answer_health},
+    {"POST", "/v1/completions", HTTP_COMPLETIONS, answer_generated},
+    {"POST", "/v1/chat/completions", HTTP_CHAT, answer_generated},
+    {"POST", "/v1/responses", HTTP_RESPONSES, answer_generated},
+    {"GET", "/v1/models", 0, answer_model_list},
+    {"GET", "/v1/models/", 0, answer_model},
+    {"GET", "/metrics", 0, answer_metrics},
+    {"GET", "/health", 0, answer_health},
 };
 
 static const struct route *find_route(const char *path)

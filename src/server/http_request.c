@@ -2,16 +2,18 @@
 
 #include <string.h>
 
+#include "server/responses.h"
 #include "text/json.h"
 
-enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_DEPTH = 12 }; /* 16: OpenAI's */
+enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_DEPTH = 32 }; /* 16: OpenAI's */
 /* Limit on values of a body beyond the ids of a prompt: bounds memory, since a tree is up to 30
  * times as large as its text. */
 enum { MOST_VALUES = 1 << 16 };
 
 /* Allowed values of a member, beside those read by name below. PENALTY: off, unless tokens are
- * predicted. VARIABLES: of the model's own chat template. */
-enum may { READ, ANYTHING, OFF, ON, UNSET, ONE, PENALTY, TEXT, VARIABLES };
+ * predicted. VARIABLES: of the model's own chat template. CHOICE: none or auto, for no call is
+ * forced, unless tokens are predicted. */
+enum may { READ, ANYTHING, OFF, ON, UNSET, ONE, PENALTY, TEXT, VARIABLES, CHOICE };
 
 static const struct {
     const char *name;
@@ -42,8 +44,8 @@ static const struct {
     {"service_tier", ANYTHING},
     {"safety_identifier", ANYTHING},
     {"prompt_cache_key", ANYTHING},
-    {"parallel_tool_calls", ANYTHING}, /* of tools, which are refused */
-    {"tool_choice", ANYTHING},
+    {"parallel_tool_calls", ANYTHING},
+    {"tool_choice", CHOICE},
     {"skip_special_tokens", ON},
     {"add_special_tokens", ON},
     {"echo", OFF},
@@ -54,7 +56,7 @@ static const struct {
     {"stop_token_ids", OFF},
     {"suffix", OFF},
     {"logit_bias", OFF},
-    {"tools", OFF},
+    {"tools", READ},
     {"functions", OFF},
     {"response_format", TEXT},
     {"chat_template_kwargs", VARIABLES},
@@ -122,6 +124,9 @@ static bool is_fine(const struct http_request_rules *rules, enum may may, const 
         return rules->predicted || is_off(v);
     case TEXT:
         return is_text_format(v);
+    case CHOICE:
+        return rules->predicted ||
+               (v->kind == NODE_STR && (sv_eq(v->s, "none") || sv_eq(v->s, "auto")));
     case VARIABLES:
         return v->kind == NODE_NULL || (rules->chat.kind == CHAT_MODEL && v->kind == NODE_MAP);
     }
@@ -132,6 +137,8 @@ static enum st check_member(const struct http_request_rules *rules, const struct
                             const char **param, struct err *e)
 {
     int name_n = (int)(p->key.n < 60 ? p->key.n : 60);
+    if (p->value->kind == NODE_NULL)
+        return ST_OK;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (!sv_eq(p->key, members[i].name))
             continue;
@@ -273,13 +280,29 @@ static enum st take_prompt(struct arena *a, const struct http_request_rules *rul
     return err_set(e, ST_INPUT, "prompt: expected one text or one list of token ids");
 }
 
-/* The text of a message: a string, or parts of type text. */
+/* What a named template does not write: calls and tools, as their JSON. */
+static void add_json(struct arena *a, const struct node *v, struct sv *text)
+{
+    struct buf all = {0};
+    buf_add(&all, text->p, text->n);
+    if (text->n > 0)
+        buf_putc(&all, '\n');
+    json_write(&all, v, 0, false);
+    *text = (struct sv){arena_strn(a, buf_str(&all), all.n), all.n};
+    buf_free(&all);
+}
+
+/* The text of a message: a string, parts of type text, or nothing, as beside calls of tools. */
 static enum st content(struct arena *a, const struct node *m, struct sv *out, struct err *e)
 {
     const struct node *c = node_find(m, "content");
     struct buf text = {0};
     if (c && c->kind == NODE_STR) {
         *out = c->s;
+        return ST_OK;
+    }
+    if (c ? c->kind == NODE_NULL : node_find(m, "tool_calls") != NULL) {
+        *out = SV("");
         return ST_OK;
     }
     for (uint32_t i = 0; c && c->kind == NODE_LIST && i < c->n; i++) {
@@ -297,28 +320,90 @@ static enum st content(struct arena *a, const struct node *m, struct sv *out, st
     return ST_OK;
 }
 
+/* NULL = none. Of a completion they are refused. */
+static enum st get_tools(const struct node *doc, bool chat, const struct node **out, struct err *e)
+{
+    const struct node *v = node_find(doc, "tools");
+    *out = NULL;
+    if (!v || is_off(v))
+        return ST_OK;
+    if (!chat)
+        return err_set(e, ST_INPUT, "tools: not done here: leave it out");
+    if (v->kind != NODE_LIST)
+        return err_set(e, ST_INPUT, "tools: expected a list of tools");
+    *out = v;
+    return ST_OK;
+}
+
+static struct node *text_node(struct arena *a, struct sv text)
+{
+    struct node *n = node_new(a, NODE_STR);
+    n->s = text;
+    return n;
+}
+
+/* A named template has no place for tools: they stand in the system message. */
+static void put_tools(struct arena *a, const struct node *tools, struct node *messages)
+{
+    struct node *first = messages->items[0];
+    const struct node *role = node_find(first, "role");
+    struct sv text = SV("");
+    if (role && role->kind == NODE_STR && sv_eq(role->s, "system")) {
+        text = node_find(first, "content")->s;
+        add_json(a, tools, &text);
+        node_set(a, first, SV("content"), text_node(a, text));
+        return;
+    }
+    struct node *system = node_new(a, NODE_MAP);
+    add_json(a, tools, &text);
+    node_set(a, system, SV("role"), node_str(a, "system"));
+    node_set(a, system, SV("content"), text_node(a, text));
+    node_push(a, messages, system);
+    memmove(messages->items + 1, messages->items, (messages->n - 1) * sizeof *messages->items);
+    messages->items[0] = system;
+}
+
+/* Of the model's own template; NULL = none. */
+static const struct node *variables(struct arena *a, const struct node *doc,
+                                    const struct node *tools)
+{
+    const struct node *given = node_find(doc, "chat_template_kwargs");
+    if (!tools)
+        return given;
+    struct node *all =
+        given && given->kind == NODE_MAP ? node_copy(a, given) : node_new(a, NODE_MAP);
+    node_set(a, all, SV("tools"), node_copy(a, tools));
+    return all;
+}
+
 /* Messages and their texts are in the scratch arena. */
 static enum st take_messages(struct arena *a, struct arena *scratch,
                              const struct http_request_rules *rules, const struct node *doc,
                              struct http_request *out, struct err *e)
 {
-    const struct node *list = node_find(doc, "messages");
+    const struct node *list = node_find(doc, "messages"), *tools;
+    const bool named = rules->chat.kind != CHAT_MODEL;
     if (!list || list->kind != NODE_LIST || list->n == 0)
         return err_set(e, ST_INPUT, "messages: expected a list of messages");
+    TRY(get_tools(doc, true, &tools, e));
     struct node *all = node_new(scratch, NODE_LIST);
     for (uint32_t i = 0; i < list->n; i++) {
         const char *role;
         struct sv text;
         TRY(node_get_str(list->items[i], "role", &role, e));
         TRY(content(scratch, list->items[i], &text, e));
-        struct node *m = node_copy(scratch, list->items[i]), *c = node_new(scratch, NODE_STR);
-        c->s = text;
-        node_set(scratch, m, SV("content"), c);
+        const struct node *calls = node_find(list->items[i], "tool_calls");
+        if (named && calls && !is_off(calls))
+            add_json(scratch, calls, &text);
+        struct node *m = node_copy(scratch, list->items[i]);
+        node_set(scratch, m, SV("content"), text_node(scratch, text));
         node_push(scratch, all, m);
     }
+    if (named && tools)
+        put_tools(scratch, tools, all);
     struct buf text = {0};
-    enum st st = chat_format_apply(scratch, &rules->chat, all,
-                                   node_find(doc, "chat_template_kwargs"), &text, e);
+    enum st st =
+        chat_format_apply(scratch, &rules->chat, all, variables(scratch, doc, tools), &text, e);
     if (st == ST_OK)
         st = encode(a, rules, (struct sv){buf_str(&text), text.n}, rules->chat.kind != CHAT_MODEL,
                     out, e);
@@ -351,13 +436,13 @@ static enum st take_length(const struct http_request_rules *rules, const struct 
                        "takes %lld in all",
                        (long long)out->n_ids, (long long)out->max_tokens,
                        (long long)rules->max_model_len);
-    TRY(get_count(doc, "min_tokens", &min, e));
+    const struct node *v = node_find(doc, "min_tokens");
+    if (v && v->kind != NODE_NULL)
+        TRY(node_get_int(doc, "min_tokens", 0, INT32_MAX, &min, e));
     if (min > out->max_tokens)
         return err_set(e, ST_INPUT, "min_tokens: %lld, and at most %lld are asked for",
                        (long long)min, (long long)out->max_tokens);
-    if (min > 0 && (!out->ignore_eos || out->n_stops > 0))
-        return err_set(e, ST_INPUT,
-                       "min_tokens: done only with ignore_eos and without stop: leave it out");
+    out->min_tokens = min;
     return ST_OK;
 }
 
@@ -379,6 +464,9 @@ static enum st take_all(struct arena *a, struct arena *scratch,
         return err_set(e, ST_INPUT, "stream_options: expected a map");
     TRY(get_bool(options, "include_usage", &out->include_usage, e));
     TRY(get_bool(options, "continuous_usage_stats", &out->each_usage, e));
+    const struct node *tools;
+    *param = "tools";
+    TRY(get_tools(doc, out->chat, &tools, e));
     *param = out->chat ? "messages" : "prompt";
     TRY(out->chat ? take_messages(a, scratch, rules, doc, out, e)
                   : take_prompt(a, rules, doc, out, e));
@@ -419,6 +507,8 @@ static enum st parse(struct arena *a, struct arena *scratch, const struct http_r
     TRY(json_parse(scratch, "body", body, &limits, &doc, e));
     if (doc->kind != NODE_MAP)
         return err_set(e, ST_INPUT, "body: expected a JSON object");
+    if (out->api == HTTP_RESPONSES)
+        TRY(responses_as_chat(scratch, doc, &doc, &refusal->param, e));
     refusal->param = "model";
     TRY(node_get_str(doc, "model", &model, e));
     if (strcmp(model, rules->model) != 0) {
@@ -429,12 +519,13 @@ static enum st parse(struct arena *a, struct arena *scratch, const struct http_r
     return take_all(a, scratch, rules, doc, out, refusal, e);
 }
 
-enum st http_request_parse(struct arena *a, const struct http_request_rules *rules, bool chat,
-                           struct sv body, struct http_request *out, struct http_refusal *refusal,
-                           struct err *e)
+enum st http_request_parse(struct arena *a, const struct http_request_rules *rules,
+                           enum http_api api, struct sv body, struct http_request *out,
+                           struct http_refusal *refusal, struct err *e)
 {
     struct arena *scratch = arena_new();
-    *out = (struct http_request){.chat = chat, .ignore_eos = rules->ignore_eos};
+    *out = (struct http_request){
+        .api = api, .chat = api != HTTP_COMPLETIONS, .ignore_eos = rules->ignore_eos};
     *refusal = (struct http_refusal){.status = 400};
     const enum st st = parse(a, scratch, rules, body, out, refusal, e);
     arena_free(&scratch);

@@ -1,8 +1,8 @@
-/* Parser of requests: the JSON body of a completion or a chat, checked and tokenized.
+/* Parser of requests: the JSON body of a completion, a chat or a response, checked and tokenized.
  *
- * Known members without effect here are accepted (user, n of 1, logprobs of false, a
- * response_format of text, ...); unsupported ones that would have an effect are refused by name,
- * and so are unknown ones. */
+ * A member that is null is one that is absent. Known members without effect here are accepted
+ * (user, n of 1, logprobs of false, a response_format of text, ...); unsupported ones that would
+ * have an effect are refused by name, and so are unknown ones. */
 #ifndef SERVER_HTTP_REQUEST_H
 #define SERVER_HTTP_REQUEST_H
 
@@ -22,12 +22,17 @@ struct http_request_rules {
     bool predicted;     /* tokens are predicted, so no sampling setting is refused */
 };
 
+enum http_api { HTTP_COMPLETIONS, HTTP_CHAT, HTTP_RESPONSES };
+
 struct http_request {
-    bool chat, stream, include_usage, each_usage, return_ids, ignore_eos;
+    enum http_api api;
+    bool chat; /* its prompt is of messages */
+    bool stream, include_usage, each_usage, return_ids, ignore_eos;
     bool sampled, seeded; /* `sampling` is valid, and so is its seed */
     struct sampling sampling;
     int32_t *ids; /* [n_ids], >= 1 */
     int64_t n_ids, max_tokens;
+    int64_t min_tokens; /* neither an end token nor a stop string ends the answer before */
     struct sv stops[STOPS_MOST];
     size_t n_stops;
 };
@@ -40,8 +45,8 @@ struct http_refusal {
 };
 
 /* The result lives in the arena; the tree of the body is freed. */
-enum st http_request_parse(struct arena *a, const struct http_request_rules *rules, bool chat,
-                           struct sv body, struct http_request *out, struct http_refusal *refusal,
-                           struct err *e);
+enum st http_request_parse(struct arena *a, const struct http_request_rules *rules,
+                           enum http_api api, struct sv body, struct http_request *out,
+                           struct http_refusal *refusal, struct err *e);
 
 #endif

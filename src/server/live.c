@@ -55,6 +55,7 @@ static void drop_side(struct server *s, struct live_request *l)
     stops_free(&l->stops);
     detok_free(&l->detok);
     buf_free(&l->out);
+    buf_free(&l->said);
     arena_free(&l->a);
     mem_free(l);
 }
@@ -272,11 +273,12 @@ static void on_token(void *self, const struct run_token *t)
     struct server *s = self;
     struct live_request *l = *place(s, t->request_id);
     lock(s);
-    bool stop = !l->request.ignore_eos && is_eos(s, t->token_id);
+    const bool may_stop = t->token_index >= l->request.min_tokens;
+    bool stop = may_stop && !l->request.ignore_eos && is_eos(s, t->token_id);
     bool last = t->token_index + 1 == l->request.max_tokens;
     if (l->request.n_stops > 0)
-        stop |= stops_add(&l->stops, l->request.stops, l->request.n_stops, (int32_t)t->token_id,
-                          stop || last);
+        stop |= stops_add(&l->stops, l->request.stops, may_stop ? l->request.n_stops : 0,
+                          (int32_t)t->token_id, stop || last);
     l->finish = stop ? FINISH_STOP : last ? FINISH_LENGTH : FINISH_NOT;
     vec_push(&l->ids, (int32_t)t->token_id);
     if (t->token_index == 0)

@@ -44,9 +44,10 @@ struct live_request {
 
     /* HTTP side */
     struct detok detok;
-    struct buf out; /* to be sent */
-    size_t out_at;  /* of it is sent */
-    bool ended;     /* the last bytes are in out */
+    struct buf said; /* Responses API: the text so far */
+    struct buf out;  /* to be sent */
+    size_t out_at;   /* of it is sent */
+    bool ended;      /* the last bytes are in out */
 };
 
 struct server {

@@ -2,6 +2,7 @@
  *
  *     POST /v1/completions        prompt: a text or token ids; stream or not
  *     POST /v1/chat/completions   messages, formatted by the chat template
+ *     POST /v1/responses          input: a text or messages; server/responses.h
  *     GET  /v1/models             the one model
  *     GET  /v1/models/NAME        the same alone
  *     GET  /metrics               Prometheus

@@ -13,7 +13,7 @@ struct visit;
 
 struct route {
     const char *method, *path; /* a path that ends in / matches all below it */
-    bool chat;
+    enum http_api api;         /* of a POST */
     /* Called when the request is complete, and again whenever its suspended connection resumes,
      * until a response is queued. */
     result (*answer)(struct server *s, struct MHD_Connection *c, struct visit *v);

@@ -6,6 +6,7 @@ set -u
 TW=$1 SRC=$2 case=$3
 export TW SRC
 export LC_ALL=C # ls and sort, and what they say
+unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY # a client that leaves one aside says so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/in"

@@ -249,6 +249,50 @@ static void a_server_that_drips_is_given_up(void **state)
     assert_rows(*state, drips, COUNT(drips), 1.9, 2); /* each byte begins the 1.9 s anew */
 }
 
+/* Neither stream nor error has an end: what was asked for bounds them. */
+static void an_endless_answer_has_a_bound(void **state)
+{
+    struct test *t = *state;
+#define TEN                                                                                        \
+    EVENT(TOKEN("a")), EVENT(TOKEN("a")), EVENT(TOKEN("a")), EVENT(TOKEN("a")), EVENT(TOKEN("a")), \
+        EVENT(TOKEN("a")), EVENT(TOKEN("a")), EVENT(TOKEN("a")), EVENT(TOKEN("a")),                \
+        EVENT(TOKEN("a"))
+#define HUNDRED TEN, TEN, TEN, TEN, TEN, TEN, TEN, TEN, TEN, TEN
+    const struct fault faults[] = {
+        {.steps = STEPS(HEAD, HUNDRED, HUNDRED, HUNDRED, HUNDRED, HUNDRED, HUNDRED, HUNDRED,
+                        HUNDRED, HUNDRED, HUNDRED, HUNDRED, HOLD)},
+        {.steps =
+             STEPS({FAULT_SEND, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: ", 0},
+                   {FAULT_FILL, NULL, 700000}, {FAULT_SEND, "\n: ", 0}, {FAULT_FILL, NULL, 700000},
+                   {FAULT_SEND, "\n: ", 0}, HOLD)},
+        {.steps = STEPS({FAULT_SEND, "HTTP/1.1 500 No\r\nContent-Type: text/plain\r\n\r\nno ", 0},
+                        {FAULT_FILL, NULL, 2000000}, HOLD)},
+    };
+    static const char *const want[][2] = {
+        {"too_long", "an answer of more than 1072 chunks"},
+        {"too_long", "an answer of more than 1097728 bytes to a request for 3 tokens"},
+        {"http_500", "status 500: no x"},
+    };
+    enum { ENDLESS = COUNT(faults) };
+    struct client_request requests[ENDLESS];
+    struct client_result results[ENDLESS];
+    struct client_health health;
+    struct fault_server *server = fault_server_start(faults, ENDLESS);
+    struct client_params p = params(t, fault_server_port(server));
+    p.timeout_s = p.stall_timeout_s = 0;
+    for (size_t i = 0; i < ENDLESS; i++)
+        requests[i] = (struct client_request){
+            .body = sv_of(arena_printf(t->a, "{\"fault\":%zu}", i)), .max_tokens = 3};
+    assert_ok(client_run(&p, requests, ENDLESS, NULL, NULL, results, &health, &t->e), t);
+    for (size_t i = 0; i < ENDLESS; i++) {
+        assert_int_equal(results[i].status, RUN_ERROR);
+        assert_string_equal(results[i].error_type, want[i][0]);
+        assert_int_equal(strncmp(results[i].error_msg, want[i][1], strlen(want[i][1])), 0);
+        client_result_free(&results[i]);
+    }
+    fault_server_stop(&server);
+}
+
 static void nobody_listens(void **state)
 {
     struct test *t = *state;
@@ -552,6 +596,7 @@ int main(void)
         TEST(every_fault_has_its_status),
         TEST(a_server_that_falls_silent_is_given_up),
         TEST(a_server_that_drips_is_given_up),
+        TEST(an_endless_answer_has_a_bound),
         TEST(nobody_listens),
         TEST(retries_are_asked_for),
         TEST(max_concurrency_holds_requests_back),

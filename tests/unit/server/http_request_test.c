@@ -64,8 +64,8 @@ static void what_is_not_done_is_refused_by_name(void **state)
         {"\"response_format\":\"text\"", "response_format: only {\"type\": \"text\"} is done here"},
         {"\"n\":2", "n: not done here: leave it out"},
         {"\"stop\":[\"a\"]", "stop: this model has no tokenizer, so answers have no text"},
-        {"\"min_tokens\":2,\"ignore_eos\":false",
-         "min_tokens: done only with ignore_eos and without stop: leave it out"},
+        {"\"tool_choice\":\"required\"", "tool_choice: not done here: leave it out"},
+        {"\"min_tokens\":-1", "body:1:40: min_tokens: -1 is below the minimum 0"},
         {"\"min_tokens\":9,\"max_tokens\":8", "min_tokens: 9, and at most 8 are asked for"},
         {"\"skip_special_tokens\":false", "skip_special_tokens: not done here: leave it out"},
         {"\"tools\":[{}]", "tools: not done here: leave it out"},
@@ -99,6 +99,10 @@ static void what_changes_nothing_is_taken(void **state)
         "\"presence_penalty\":0,\"frequency_penalty\":0.0,\"repetition_penalty\":1.0",
         "\"temperature\":1,\"top_p\":1,\"top_k\":-1,\"min_p\":0,\"seed\":null",
         "\"logit_bias\":{},\"tools\":[],\"functions\":null,\"echo\":false,\"suffix\":null",
+        "\"beam_width\":null,\"min_tokens\":null,\"return_token_ids\":null,\"ignore_eos\":null",
+        "\"min_tokens\":0,\"tool_choice\":\"auto\",\"parallel_tool_calls\":true",
+        "\"min_tokens\":3,\"ignore_eos\":false",
+        "\"stream_options\":{\"include_usage\":null}",
         "\"stream_options\":null,\"stop\":null,\"max_tokens\":null,\"user\":\"u\",\"store\":false",
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
@@ -242,6 +246,104 @@ static void a_chat_goes_through_the_template(void **state)
     tokenizer_free(&tokenizer);
 }
 
+/* The prompt as text of a chat or response, without a template: contents, a line each. */
+static const char *text_of(struct test *t, enum http_api api, const char *body)
+{
+    struct http_request_rules r = rules;
+    struct tokenizer *tokenizer;
+    struct http_request a;
+    struct http_refusal refusal;
+    struct buf text = {0};
+    assert_ok(
+        tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
+        t);
+    r.tokenizer = tokenizer;
+    r.vocab = 2496;
+    r.max_model_len = 1000;
+    assert_ok(http_request_parse(t->a, &r, api, sv_of(body), &a, &refusal, &t->e), t);
+    assert_true(a.chat && a.api == api);
+    assert_ok(tokenizer_decode(tokenizer, a.ids, (size_t)a.n_ids, false, &text, &t->e), t);
+    const char *out = arena_str(t->a, buf_str(&text));
+    buf_free(&text);
+    tokenizer_free(&tokenizer);
+    return out;
+}
+
+/* What clients with tools send. */
+static void contents_may_be_null_and_tools_are_text(void **state)
+{
+    struct test *t = *state;
+    assert_string_equal(
+        text_of(
+            t, HTTP_CHAT,
+            "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"},"
+            "{\"role\":\"assistant\",\"content\":null},{\"role\":\"user\",\"content\":\"so\"}]}"),
+        "Hello\n\nso");
+    assert_string_equal(
+        text_of(
+            t, HTTP_CHAT,
+            "{\"model\":\"m\",\"tools\":null,\"messages\":[{\"role\":\"user\",\"content\":\"go\"},"
+            "{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]},"
+            "{\"role\":\"tool\",\"content\":\"4\"}]}"),
+        "go\n[{\"function\":{\"name\":\"f\"}}]\n4");
+    assert_string_equal(
+        text_of(t, HTTP_CHAT,
+                "{\"model\":\"m\",\"tools\":[{\"type\":\"function\"}],\"tool_choice\":"
+                "\"auto\",\"messages\":[{\"role\":\"user\",\"content\":\"go\"}]}"),
+        "[{\"type\":\"function\"}]\ngo");
+    assert_string_equal(
+        text_of(t, HTTP_CHAT,
+                "{\"model\":\"m\",\"tools\":[{\"type\":\"function\"}],\"messages\":["
+                "{\"role\":\"system\",\"content\":\"brief\"},"
+                "{\"role\":\"user\",\"content\":\"go\"}]}"),
+        "brief\n[{\"type\":\"function\"}]\ngo");
+}
+
+static void a_response_is_asked_like_a_chat(void **state)
+{
+    struct test *t = *state;
+    assert_string_equal(
+        text_of(t, HTTP_RESPONSES,
+                "{\"model\":\"m\",\"input\":\"Hello\",\"max_output_tokens\":3,"
+                "\"store\":true,\"text\":{\"format\":{\"type\":\"text\"}},\"reasoning\":"
+                "{\"effort\":\"low\"},\"truncation\":\"disabled\",\"include\":[],"
+                "\"previous_response_id\":null,\"background\":false}"),
+        "Hello");
+    assert_string_equal(
+        text_of(
+            t, HTTP_RESPONSES,
+            "{\"model\":\"m\",\"instructions\":\"brief\",\"input\":[{\"role\":\"developer\","
+            "\"content\":\"be\"},{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":"
+            "\"input_text\",\"text\":\"Hi\"}]},{\"type\":\"reasoning\",\"summary\":[]},"
+            "{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"1\"},"
+            "{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"4\"}]}"),
+        "brief\nbe\nHi\n[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"1\"}}]"
+        "\n4");
+    static const struct {
+        const char *members, *text, *param;
+    } rows[] = {
+        {"\"input\":[]", "input: expected a text or a list of messages", "input"},
+        {"\"input\":\"x\",\"previous_response_id\":\"r\"",
+         "previous_response_id: not done here: leave it out", "previous_response_id"},
+        {"\"input\":\"x\",\"background\":true", "background: not done here: leave it out",
+         "background"},
+        {"\"input\":[{\"type\":\"item_reference\",\"id\":\"x\"}]",
+         "input: only messages, function calls and their outputs are read", "input"},
+        {"\"input\":\"x\",\"what\":1", "what: unknown here", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct http_request a;
+        struct http_refusal refusal;
+        const char *body = arena_printf(t->a, "{\"model\":\"m\",%s}", rows[i].members);
+        err_clear(&t->e);
+        assert_err(
+            http_request_parse(t->a, &rules, HTTP_RESPONSES, sv_of(body), &a, &refusal, &t->e),
+            ST_INPUT, t, rows[i].text);
+        if (rows[i].param)
+            assert_string_equal(refusal.param, rows[i].param);
+    }
+}
+
 /* The model's own template, with the variables of the request; the tokenizer adds nothing to it. */
 static void a_chat_goes_through_the_models_template(void **state)
 {
@@ -321,6 +423,8 @@ int main(void)
         TEST(bodies_of_many_values_are_refused),
         TEST(refusals_name_the_member),
         TEST(prompts_are_checked),
+        TEST(contents_may_be_null_and_tools_are_text),
+        TEST(a_response_is_asked_like_a_chat),
         TEST(a_chat_goes_through_the_template),
         TEST(a_chat_goes_through_the_models_template),
         TEST(stop_strings_are_one_or_up_to_four),

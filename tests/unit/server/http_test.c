@@ -520,6 +520,11 @@ static void answers_end_where_the_model_does(void **state)
     text = post(f, "{\"model\":\"m\",\"prompt\":[1,2],\"max_tokens\":9,\"ignore_eos\":true}");
     assert_has(text, "\"completion_tokens\":9");
     assert_has(text, "\"finish_reason\":\"length\"");
+    /* the model's third token ends nothing before the fourth */
+    text = post(f, "{\"model\":\"m\",\"prompt\":[1,2],\"max_tokens\":9,\"min_tokens\":3}");
+    assert_null(strstr(text, "\"completion_tokens\":3,"));
+    text = post(f, "{\"model\":\"m\",\"prompt\":[1,2],\"max_tokens\":9,\"min_tokens\":2}");
+    assert_has(text, "\"completion_tokens\":3,");
     finish(f);
 }
 
