@@ -141,6 +141,21 @@ static const struct fault plain[] = {
     {.steps = MODELS},
 };
 
+/* What a short request does not show. */
+#define LATER(...)                                                                                \
+    {                                                                                             \
+        {.steps = STREAM(__VA_ARGS__), .on = {{"GET /v1/models ", 1}, {"\"max_tokens\":4,", 2}}}, \
+            {.steps = MODELS}, {.steps = FOUR},                                                   \
+    }
+static const struct fault dies[] =
+    LATER(TOKEN, TOKEN, SEND("1c\r\nevent: error\n: worker died\n\n\r\n"), DONE);
+static const struct fault early[] = LATER(TOKEN, TOKEN, DONE);
+static const struct fault envelope[] =
+    LATER(TOKEN, EVENT("{\"code\":1302,\"message\":\"rate limit\",\"success\":false}"), DONE);
+static const struct fault more[] =
+    LATER(TOKEN, TOKEN, TOKEN, TOKEN, TOKEN, LAST,
+          EVENT("{\"choices\":[],\"usage\":{\"prompt_tokens\":24,\"completion_tokens\":6}}"), DONE);
+
 const struct fault *known_server(const char *name, size_t *n)
 {
     static const struct {
@@ -154,6 +169,10 @@ const struct fault *known_server(const char *name, size_t *n)
         {"short", eight, COUNT(eight)},
         {"whole", whole, COUNT(whole)},
         {"plain", plain, COUNT(plain)},
+        {"dies", dies, COUNT(dies)},
+        {"early", early, COUNT(early)},
+        {"envelope", envelope, COUNT(envelope)},
+        {"more", more, COUNT(more)},
     };
     for (size_t i = 0; i < COUNT(rows); i++)
         if (strcmp(rows[i].name, name) == 0) {

@@ -34,8 +34,10 @@ static const struct option rows[] = {
              "the run; 0 sends them all"},
     {KEY(client.max_wrong_lengths), .def = "0.01", .max = 1, .commands = DRIVES,
      .when = WHEN(IS("engine.kind", "openai")),
-     .help = "share of answers with another number of output tokens than was asked for above which "
-             "a run is rejected; shorter ones count only with engine.ignore_eos"},
+     .help =
+         "share of answers with another number of output tokens than was asked for, or of prompts "
+         "that the server counts longer than planned, above which a run is rejected; shorter "
+         "answers count only with engine.ignore_eos"},
     {KEY(client.save_answers), .def = "false", .commands = CMD_BENCH,
      .when = WHEN(IS("engine.kind", "openai")),
      .help = "write answers.jsonl: the text that came for each request"},
