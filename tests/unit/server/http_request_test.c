@@ -355,7 +355,9 @@ static void a_chat_goes_through_the_models_template(void **state)
     bool found;
     const char *body = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],"
                        "\"chat_template_kwargs\":{\"mood\":\"now\"},\"max_tokens\":2}";
-    test_write(t, "chat_template.jinja", "{{ messages[0].content }} {{ mood }}<|im_end|>");
+    test_write(t, "chat_template.jinja",
+               "{{ messages[0].content }} {{ mood }}"
+               "{% if tools %} {{ tools[0].type }}{% endif %}<|im_end|>");
     assert_ok(chat_format_load(t->a, test_dir(t), &r.chat, &found, &t->e), t);
     assert_ok(
         tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
@@ -370,6 +372,14 @@ static void a_chat_goes_through_the_models_template(void **state)
     assert_int_equal(a.n_ids, n);
     assert_memory_equal(a.ids, ids, n * sizeof *ids);
     assert_int_equal(ids[n - 1], 2447); /* a special token */
+    const char *tools = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],"
+                        "\"tools\":[{\"type\":\"function\"}],\"max_tokens\":2}";
+    assert_ok(http_request_parse(t->a, &r, true, sv_of(tools), &a, &refusal, &t->e), t);
+    assert_ok(
+        tokenizer_encode(t->a, tokenizer, SV("Hello  function<|im_end|>"), false, &ids, &n, &t->e),
+        t);
+    assert_int_equal(a.n_ids, n);
+    assert_memory_equal(a.ids, ids, n * sizeof *ids);
     r.chat = (struct chat_format){.kind = CHAT_NONE};
     assert_err(http_request_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), ST_INPUT, t,
                "chat_template_kwargs: not done here: leave it out");
