@@ -16,14 +16,25 @@
 #define WORK(name, pid, ts, args)                                                \
     "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"" name "\", \"pid\": " pid \
     ", \"tid\": 7, \"ts\": " #ts ", \"dur\": 20, \"args\": {" args "}}"
-#define ONE_LAUNCH                                                     \
-    OPERATOR("mm", "10", 1000, 1)                                      \
-    ", " CALL("cuda_runtime", "10", 1010, 5) ", " WORK("k", "0", 1030, \
-                                                       "\"device\": 0, \"correlation\": 5")
+/* Arguments of work on GPU 0, by its call; of work whose call alone is said. */
+#define ON_0(call) "\"device\": 0, \"correlation\": " #call
+#define BY(call)   "\"correlation\": " #call
+#define ONE_LAUNCH                \
+    OPERATOR("mm", "10", 1000, 1) \
+    ", " CALL("cuda_runtime", "10", 1010, 5) ", " WORK("k", "0", 1030, ON_0(5))
 
 static void load(struct test *t, struct trace *x, const char *text)
 {
     assert_ok(trace_load(x, test_write(t, "other.json", text), NULL, &t->e), t);
+}
+
+/* A bare list of these; NULL ends them. */
+static void load_events(struct test *t, struct trace *x, const char *const *events)
+{
+    const char *text = events[0];
+    while (*++events)
+        text = arena_printf(t->a, "%s, %s", text, *events);
+    load(t, x, arena_printf(t->a, "[%s]", text));
 }
 
 static bool has_note(const struct trace *x, const char *part)
@@ -110,43 +121,35 @@ static void odd_places_are_skipped_and_told(void **state)
 /* Calls of any vendor's runtime; ids of 64 bits; handles in place of numbers; no GPU said. */
 static void launches_of_other_runtimes_are_joined(void **state)
 {
-    static const char *const categories[] = {"xpu_runtime", "privateuse1_runtime", "hip_runtime",
-                                             "privateuse1_driver"};
+    static const char *const calls[] = {
+        CALL("xpu_runtime", "10", 1010, 5), CALL("privateuse1_runtime", "10", 1010, 5),
+        CALL("hip_runtime", "10", 1010, 5), CALL("privateuse1_driver", "10", 1010, 5)};
+    static const char *const wide[] = {
+        OPERATOR("mm", "10", 1000, 1),
+        CALL("cuda_runtime", "10", 1010, 4294967400),
+        CALL("cuda_runtime", "10", 1100, 104),
+        WORK("k", "0", 1030, BY(4294967400) ", \"stream\": \"0x7f00aabbccdd\""),
+        WORK("o", "0", 1130, BY(104) ", \"stream\": 18446744073709551615"),
+        NULL};
+    static const char *const nowhere[] = {
+        CALL("cuda_runtime", "10", 1010, 5),
+        WORK("k", "-1", 1030, BY(5) ", \"device\": -1, \"grid\": \"[8, 2, 1]\""), NULL};
     struct test *t = *state;
     struct trace x;
-    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
-        load(t, &x,
-             arena_printf(
-                 t->a,
-                 "[" OPERATOR("mm", "10", 1000,
-                              1) ", {\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"l\", \"pid\": 10, "
-                                 "\"tid\": 4, \"ts\": 1010, \"dur\": 5, \"args\": "
-                                 "{\"correlation\": 5}}, " WORK(
-                                     "k", "0", 1030, "\"device\": 0, \"correlation\": 5") "]",
-                 categories[i]));
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const char *const events[] = {OPERATOR("mm", "10", 1000, 1), calls[i],
+                                      WORK("k", "0", 1030, ON_0(5)), NULL};
+        load_events(t, &x, events);
         assert_string_equal(operator_of(&x, "k"), "mm");
         trace_free(&x);
     }
-    load(
-        t, &x,
-        "[" OPERATOR("mm", "10", 1000, 1) ", " CALL(
-            "cuda_runtime", "10", 1010,
-            4294967400) ", " CALL("cuda_runtime", "10", 1100,
-                                  104) ", " WORK("k", "0", 1030,
-                                                 "\"correlation\": 4294967400, \"stream\": "
-                                                 "\"0x7f00aabbccdd\"") ", " WORK("o", "0", 1130,
-                                                                                 "\"correlation\": "
-                                                                                 "104, \"stream\": "
-                                                                                 "18446744073709551"
-                                                                                 "615") "]");
+    load_events(t, &x, wide);
     assert_string_equal(operator_of(&x, "k"), "mm");
     assert_string_equal(operator_of(&x, "o"), "");
     assert_int_not_equal(x.dict.sigs[x.ops.sig[0]].stream, x.dict.sigs[x.ops.sig[1]].stream);
     assert_int_equal(x.dict.n_notes, 0);
     trace_free(&x);
-    load(t, &x,
-         "[" CALL("cuda_runtime", "10", 1010, 5) ", " WORK(
-             "k", "-1", 1030, "\"device\": -1, \"correlation\": 5, \"grid\": \"[8, 2, 1]\"") "]");
+    load_events(t, &x, nowhere);
     assert_int_equal(gpu_of(&x, "k"), 0);
     assert_int_equal(x.dict.sigs[x.ops.sig[0]].grid[1], 2);
     assert_true(has_note(&x, "1 operation says no GPU: counted for GPU 0"));
@@ -156,13 +159,13 @@ static void launches_of_other_runtimes_are_joined(void **state)
 /* Whatever else has a pid comes first, the process is that of the calls. */
 static void the_process_is_the_one_that_launches(void **state)
 {
+    static const char *const events[] = {
+        "{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"Step\", \"pid\": 31, "
+        "\"tid\": 31, \"ts\": 900, \"dur\": 500}",
+        WORK("early", "0", 1040, BY(5)), ONE_LAUNCH, NULL};
     struct test *t = *state;
     struct trace x;
-    load(t, &x,
-         "[{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"Step\", \"pid\": 31, \"tid\": "
-         "31, "
-         "\"ts\": 900, \"dur\": 500}, " WORK("early", "0", 1040,
-                                             "\"correlation\": 5") ", " ONE_LAUNCH "]");
+    load_events(t, &x, events);
     assert_string_equal(operator_of(&x, "k"), "mm");
     assert_string_equal(operator_of(&x, "early"), "mm");
     assert_int_equal(x.dict.processes[x.dict.sigs[x.ops.sig[0]].process].pid, 10);
@@ -172,15 +175,15 @@ static void the_process_is_the_one_that_launches(void **state)
 /* ROCm without calls: GPUs by their pids, operators by External id. */
 static void operators_are_found_by_their_ids(void **state)
 {
+    static const char *const events[] = {OPERATOR("copy", "10", 1000, 1),
+                                         OPERATOR("mm", "10", 1100, 2),
+                                         WORK("a", "2", 1130, "\"External id\": 1"),
+                                         WORK("b", "3", 1140, "\"External id\": 2"),
+                                         WORK("c", "3", 1170, "\"External id\": 3"),
+                                         NULL};
     struct test *t = *state;
     struct trace x;
-    load(t, &x,
-         "[" OPERATOR("copy", "10", 1000, 1) ", " OPERATOR("mm", "10", 1100, 2) ", " WORK(
-             "a", "2", 1130,
-             "\"External id\": 1") ", " WORK("b", "3", 1140,
-                                             "\"External id\": 2") ", " WORK("c", "3", 1170,
-                                                                             "\"External "
-                                                                             "id\": 3") "]");
+    load_events(t, &x, events);
     assert_string_equal(operator_of(&x, "a"), "copy");
     assert_string_equal(operator_of(&x, "b"), "mm");
     assert_string_equal(operator_of(&x, "c"), "");
@@ -190,19 +193,18 @@ static void operators_are_found_by_their_ids(void **state)
 }
 
 /* An operator, its call and its work; `gpu` is a pid that ends with the number of the GPU. */
-#define RANK(pid, gpu, shift, name)                                                      \
-    OPERATOR("op_" name, pid, 1##shift##00, 1)                                           \
-    ", " CALL("cuda_runtime", pid, 1##shift##10, 100) ", " WORK(name, gpu, 1##shift##30, \
-                                                                "\"correlation\": 100")
+#define RANK(pid, gpu, shift, name)            \
+    OPERATOR("op_" name, pid, 1##shift##00, 1) \
+    ", " CALL("cuda_runtime", pid, 1##shift##10, 100) ", " WORK(name, gpu, 1##shift##30, BY(100))
 
 /* A rank before each pid: the same ids mean others in each, and the GPU called 0 is another. */
 static void ranks_of_a_merged_file_are_apart(void **state)
 {
+    static const char *const events[] = {RANK("\"[TP00] 1000\"", "\"[TP00] 0\"", 0, "a"),
+                                         RANK("\"[TP01] 1000\"", "\"[TP01] 0\"", 0, "b"), NULL};
     struct test *t = *state;
     struct trace x;
-    load(t, &x,
-         "[" RANK("\"[TP00] 1000\"", "\"[TP00] 0\"", 0, "a") ", " RANK("\"[TP01] 1000\"",
-                                                                       "\"[TP01] 0\"", 0, "b") "]");
+    load_events(t, &x, events);
     assert_string_equal(operator_of(&x, "a"), "op_a");
     assert_string_equal(operator_of(&x, "b"), "op_b");
     assert_int_equal(gpu_of(&x, "a"), 0);
@@ -216,40 +218,13 @@ static void ranks_of_a_merged_file_are_apart(void **state)
 /* Merged under plain pids that were shifted by rank: GPU 0 of both is two GPUs. */
 static void gpus_under_shifted_pids_are_apart(void **state)
 {
+    static const char *const events[] = {
+        CALL("cuda_runtime", "10", 1000, 5), CALL("cuda_runtime", "1000010", 1001, 6),
+        WORK("a", "0", 1030, ON_0(5)),       WORK("b", "1000000", 1031, ON_0(6)),
+        WORK("c", "10", 1060, ON_0(5)),      NULL};
     struct test *t = *state;
     struct trace x;
-    load(
-        t, &x,
-        "[" CALL("cuda_runtime", "10",
-                 1000, 5) ", " CALL("cuda_runtime",
-                                    "1000010", 1001, 6) ", " WORK("a", "0", 1030,
-                                                                  "\"device\": 0, \"correlation\": "
-                                                                  "5") ", " WORK("b", "1000000",
-                                                                                 1031,
-                                                                                 "\"device\": 0, "
-                                                                                 "\"correlation\": "
-                                                                                 "6") ", " WORK("c",
-                                                                                                "1"
-                                                                                                "0",
-                                                                                                1060,
-                                                                                                "\""
-                                                                                                "de"
-                                                                                                "vi"
-                                                                                                "ce"
-                                                                                                "\""
-                                                                                                ": "
-                                                                                                "0,"
-                                                                                                " "
-                                                                                                "\""
-                                                                                                "co"
-                                                                                                "rr"
-                                                                                                "el"
-                                                                                                "at"
-                                                                                                "io"
-                                                                                                "n"
-                                                                                                "\""
-                                                                                                ": "
-                                                                                                "5") "]");
+    load_events(t, &x, events);
     assert_int_equal(gpu_of(&x, "a"), 0);
     assert_int_equal(gpu_of(&x, "b"), 1);
     assert_int_equal(gpu_of(&x, "c"), 0); /* a process's own pid is no shifted one */
@@ -261,54 +236,48 @@ static void gpus_under_shifted_pids_are_apart(void **state)
  * operator is guessed. */
 static void processes_that_count_alike_are_not_guessed(void **state)
 {
+    static const char *const later[] = {RANK("10", "0", 0, "a"), RANK("20", "0", 1, "b"), NULL};
+    static const char *const alike[] = {RANK("10", "0", 0, "a"), RANK("20", "0", 0, "b"), NULL};
+    static const char *const owned[] = {RANK("10", "0", 0, "a"),
+                                        RANK("20", "1", 0, "b"),
+                                        CALL("cuda_runtime", "10", 5000, 201),
+                                        WORK("c", "0", 5020, BY(201)),
+                                        CALL("cuda_runtime", "20", 5000, 202),
+                                        WORK("d", "1", 5020, BY(202)),
+                                        NULL};
     struct test *t = *state;
     struct trace x;
-    load(t, &x, "[" RANK("10", "0", 0, "a") ", " RANK("20", "0", 1, "b") "]");
+    load_events(t, &x, later);
     assert_string_equal(operator_of(&x, "a"), "op_a"); /* the other call comes later */
     assert_string_equal(operator_of(&x, "b"), "");
     assert_true(has_note(&x, "1 operation does not say which of them did"));
     trace_free(&x);
-    load(
-        t, &x,
-        "[" RANK("10", "0", 0, "a") ", " RANK("20", "1", 0, "b") ", " CALL(
-            "cuda_runtime", "10", 5000,
-            201) ", " WORK("c", "0", 5020,
-                           "\"device\": 0, \"correlation\": 201") ", " CALL("cuda_runtime", "20",
-                                                                            5000,
-                                                                            202) ", " WORK("d", "1",
-                                                                                           5020,
-                                                                                           "\"devic"
-                                                                                           "e\": "
-                                                                                           "1, "
-                                                                                           "\"corre"
-                                                                                           "lation"
-                                                                                           "\": "
-                                                                                           "202") "]");
+    load_events(t, &x, owned);
     assert_string_equal(operator_of(&x, "a"), "op_a");
     assert_string_equal(operator_of(&x, "b"), "op_b");
     assert_int_equal(x.dict.n_notes, 0);
     trace_free(&x);
-    load(t, &x, "[" RANK("10", "0", 0, "a") ", " RANK("20", "0", 0, "b") "]");
+    load_events(t, &x, alike);
     assert_string_equal(operator_of(&x, "a"), "");
     assert_string_equal(operator_of(&x, "b"), "");
     assert_true(has_note(&x, "2 operations do not say which of them did"));
     trace_free(&x);
-    struct err *e = &t->e;
     assert_err(trace_convert(test_path(t, "other.json"), trace_format_named("kineto"),
-                             test_path(t, "to.json"), NULL, e),
+                             test_path(t, "to.json"), NULL, &t->e),
                ST_INPUT, t,
-               "cannot convert DIR/other.json to kineto\nDIR/other.json: several processes launch, "
-               "and operations do not say which did: that is found by reading all of it, and is "
-               "not written");
+               "cannot convert DIR/other.json to kineto\n"
+               "DIR/other.json: several processes launch, and operations do not say which did: "
+               "that is found by reading all of it, and is not written");
 }
 
 static void names_beyond_ascii_are_kept_apart(void **state)
 {
+    static const char *const events[] = {
+        WORK("\\u9884\\u586b", "0", 1, ""), WORK("\\u89e3\\u7801", "0", 50, ""),
+        WORK("\\ud83d\\ude00\\u00e9", "0", 99, ""), WORK("\\ud83d!", "0", 150, ""), NULL};
     struct test *t = *state;
     struct trace x;
-    load(t, &x,
-         "[" WORK("\\u9884\\u586b", "0", 1, "") ", " WORK("\\u89e3\\u7801", "0", 50, "") ", " WORK(
-             "\\ud83d\\ude00\\u00e9", "0", 99, "") ", " WORK("\\ud83d!", "0", 150, "") "]");
+    load_events(t, &x, events);
     static const char *const names[] = {"\xe9\xa2\x84\xe5\xa1\xab", "\xe8\xa7\xa3\xe7\xa0\x81",
                                         "\xf0\x9f\x98\x80\xc3\xa9", "\xef\xbf\xbd!"};
     for (size_t i = 0; i < 4; i++)
@@ -321,9 +290,8 @@ static void shapes_lose_the_white_space_of_printers(void **state)
 {
     static const char text[] =
         "[{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 1, \"tid\": 1, "
-        "\"ts\": 1,"
-        " \"dur\": 2, \"args\": {\n\"Input Dims\": [\n [\n  4,\n  8\n ],\n\t[8,2], [ ]\n],\n"
-        "\"Input type\": [\n \"a b\",\"c\"\n]}}]";
+        "\"ts\": 1, \"dur\": 2, \"args\": {\n\"Input Dims\": [\n [\n  4,\n  8\n ],\n\t[8,2], [ "
+        "]\n],\n\"Input type\": [\n \"a b\",\"c\"\n]}}]";
     struct test *t = *state;
     struct trace x;
     struct node *root;
