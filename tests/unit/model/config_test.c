@@ -169,9 +169,9 @@ static void described_only(void **state)
          "model test: no engine here computes rotary positions of type yarn"},
         {"{" SMALL ", \"hidden_act\": \"gelu\"}",
          "model test: no engine here computes a gated MLP with gelu"},
-        {"{\"model_type\": \"qwen2\", \"vocab_size\": 10, \"hidden_size\": 24,"
+        {"{\"model_type\": \"mimo\", \"vocab_size\": 10, \"hidden_size\": 24,"
          " \"intermediate_size\": 7, \"num_hidden_layers\": 2, \"num_attention_heads\": 4}",
-         "model test: no engine here computes models of type qwen2"},
+         "model test: no engine here computes models of type mimo"},
         {"{" SMALL ", \"sliding_window\": 128}",
          "model test: layers of models of type llama are not modelled here yet"},
         {"{" SMALL ", \"layer_types\": [\"full_attention\", \"sliding_attention\"],"
