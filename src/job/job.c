@@ -68,7 +68,7 @@ enum st job_model(const struct job_context *c, bool need_weights, struct job_mod
                   struct err *e)
 {
     TRY(job_model_described(c, out, e));
-    TRY(model_check_uniform(&out->m, e));
+    TRY(model_check_modelled(&out->m, e));
     return need_weights ? find_weights(c, out, e) : ST_OK;
 }
 

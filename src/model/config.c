@@ -105,14 +105,58 @@ static void set_dimensions(const struct structure *s, struct model *m)
     set_attention(&s->attention[0], m);
     set_mlp(&s->mlp[0], m);
     m->layered = m->heads == 0 || !is_uniform(s, m);
+    for (int32_t i = 0; m->layered && i < s->n_mlps; i++) /* who counts experts wants their kind */
+        if (s->mlp[i].experts) {
+            m->experts = s->mlp[i].experts;
+            m->experts_per_token = s->mlp[i].experts_per_token;
+        }
+}
+
+/* What of an attention stands in the way; NULL = nothing. */
+static const char *not_modelled(const struct attention *t)
+{
+    if (t->window)
+        return "attention to a window";
+    if (t->state.elements || t->state.float32)
+        return "states of fixed size";
+    if (t->top_k)
+        return "attention to keys that an index selects";
+    if (t->shared_cache)
+        return "keys and values that layers share";
+    return NULL;
+}
+
+enum st model_check_modelled(const struct model *m, struct err *e)
+{
+    const struct structure *s = m->structure;
+    for (int32_t i = 0; m->layered && i < s->n_attentions; i++) {
+        const char *what = not_modelled(&s->attention[i]);
+        if (!what)
+            continue;
+        err_set(e, ST_INPUT, "model %s: %s (type %s): not modelled yet", m->name, what,
+                model_family_name(m));
+        return err_hint(e, "`twinfer model inspect` has its parameters and what it keeps");
+    }
+    for (int32_t i = 0, first = -1; m->layered && i < s->n_mlps; i++) {
+        const struct mlp *p = &s->mlp[i];
+        if (p->experts == 0)
+            continue;
+        first = first < 0 ? i : first;
+        if (p->experts != s->mlp[first].experts ||
+            p->experts_per_token != s->mlp[first].experts_per_token)
+            return err_set(e, ST_INPUT,
+                           "model %s: layers with %lld and with %lld experts are not modelled yet",
+                           m->name, (long long)s->mlp[first].experts, (long long)p->experts);
+    }
+    return ST_OK;
 }
 
 enum st model_check_uniform(const struct model *m, struct err *e)
 {
     if (!m->layered)
         return ST_OK;
-    err_set(e, ST_INPUT, "model %s: layers of models of type %s are not modelled here yet", m->name,
-            model_family_name(m));
+    err_set(e, ST_INPUT, "model %s: layers of type %s have no operators of their own here yet",
+            m->name, model_family_name(m));
     return err_hint(e, "`twinfer model inspect` has its parameters and what it keeps per token");
 }
 

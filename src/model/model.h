@@ -76,7 +76,10 @@ const char *model_folder_name(struct arena *a, const char *dir);
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e);
 
 const char *model_family_name(const struct model *m); /* "phi" */
-/* ST_INPUT where layers differ, saying what is not modelled yet. */
+/* ST_INPUT for layers that the roofline and memory plans do not know yet: windows, states, indices,
+ * shared caches; by name. */
+enum st model_check_modelled(const struct model *m, struct err *e);
+/* ST_INPUT where layers differ: for what has a column per operator. */
 enum st model_check_uniform(const struct model *m, struct err *e);
 /* ST_INPUT for what can be described and predicted but no engine here computes, by name: families,
  * scaled rotary positions, other activations, quantised weights. */
@@ -124,14 +127,28 @@ enum op_axis {
 /* Position of an operator in the pass. */
 enum op_where { OP_BEFORE_LAYERS, OP_IN_LAYER, OP_AFTER_LAYERS };
 
+/* Work of an operator of one kind of layer, beside reading its weight matrices; 0 where it has
+ * none. FLOP and elements, of one repeat. */
+struct op_line {
+    bool set;
+    double token_flop, token_elements; /* of a token, or of a row */
+    double fixed_elements;             /* norm weights and biases */
+    double pair_flop;                  /* attention: of a query and a key */
+    double key_flop;                   /* prompts: of a key that was in the cache before */
+    double key_elements, query_elements;
+};
+
 struct op {
     enum op_kind kind;
-    const char *name; /* column stem: "attn_pre_proj" */
+    int32_t part;        /* of models whose layers differ: kind of attention or MLP; else 0 */
+    struct op_line line; /* set in these */
+    const char *name;    /* column stem: "attn_pre_proj" */
     enum op_axis axis;
     enum op_where where;
     int32_t repeat;        /* times per forward: layers, or 1 */
     int64_t m;             /* out features of the weight [m, k]; 0 = no GEMM */
     int64_t k;             /* in features */
+    int64_t matrix_params; /* elements of the weight matrices, of one expert; m k where it is one */
     int64_t experts;       /* weights of that shape, each token going through some; 0 = one */
     int64_t weight_params; /* of one repeat, biases and norm weights included; a tied lm_head reads
                               the embedding and counts it again */
@@ -162,8 +179,9 @@ struct op_traffic {
     double id_bytes; /* bytes */
 };
 
+enum { OPS_MOST = 640 };
 struct op_list {
-    struct op ops[OP_KINDS];
+    struct op ops[OPS_MOST];
     int n;
 };
 
@@ -198,6 +216,9 @@ double op_weight_bytes(const struct model *m, enum op_kind k);
  * experts_per_token of them with equal chance: E (1 - (1 - k/E)^tokens). So many experts' weights
  * are read; the tokens of one are tokens k / that. */
 double model_experts_hit(const struct model *m, double tokens);
+/* Rows of a model whose layers differ, which model_check_modelled takes: one for each operator of
+ * each kind of attention and MLP (layered_ops.c). s: its structure, or that of a shard. */
+void layered_ops(const struct structure *s, struct op_list *out);
 bool op_is_expert(enum op_kind k); /* executed by the devices that hold the experts */
 
 int64_t model_params(const struct model *m); /* tied weights counted once */

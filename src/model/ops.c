@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/describe_layers.h"
 #include "model/model.h"
 
 /* One row per operator: its column stem, what its cost depends on, and where it stands. */
@@ -84,6 +85,7 @@ static void add_gemm(struct op_list *l, const struct model *m, enum op_kind k, i
     add_op(l, m, k, rows * cols + (bias ? rows : 0));
     l->ops[l->n - 1].m = rows;
     l->ops[l->n - 1].k = cols;
+    l->ops[l->n - 1].matrix_params = rows * cols;
 }
 
 bool op_is_expert(enum op_kind k)
@@ -123,7 +125,11 @@ static void add_mlp(struct op_list *l, const struct model *m)
 
 void model_ops(const struct model *m, struct op_list *out)
 {
-    *out = (struct op_list){0};
+    if (m->layered) {
+        layered_ops(m->structure, out);
+        return;
+    }
+    out->n = 0;
     add_op(out, m, OP_EMB, m->vocab * m->hidden);
     if (m->emb_norm)
         add_op(out, m, OP_EMB_NORM, norm_params(m));
@@ -235,8 +241,37 @@ static struct work expert_work(const struct model *m, const struct op *op, doubl
                          0};
 }
 
+/* Elements of weight matrices that one repeat reads. */
+static double weights_read(const struct model *m, const struct op *op, const struct op_load *load)
+{
+    double one = (double)op->matrix_params;
+    return op->experts ? model_experts_hit(m, (double)load->tokens) * one : one;
+}
+
+/* Of a row with a line of its own. */
+static struct work line_work(const struct model *m, const struct op *op, const struct op_load *l)
+{
+    const struct op_line *x = &op->line;
+    const double prompt = (double)(l->tokens - l->seqs), read = (double)l->kv_read_tokens;
+    const double pairs = (double)(l->kv_tokens_prefill + l->chunk_sq);
+    const double n = (double)(op->axis == AXIS_ROWS ? l->rows : l->tokens);
+    if (op->axis == AXIS_PREFILL)
+        return (struct work){x->pair_flop * pairs + x->key_flop * (read - prompt),
+                             x->query_elements * prompt + x->key_elements * read, 0};
+    if (op->axis == AXIS_DECODE)
+        return (struct work){
+            x->pair_flop * (double)l->kv_tokens,
+            x->query_elements * (double)l->seqs + x->key_elements * (double)l->kv_tokens, 0};
+    return (struct work){x->token_flop * n,
+                         weights_read(m, op, l) + x->fixed_elements +
+                             (x->token_elements + x->key_elements) * n,
+                         op->kind == OP_EMB || op->kind == OP_SAMPLE ? 4 * n : 0};
+}
+
 static struct work op_work(const struct model *m, const struct op *op, const struct op_load *load)
 {
+    if (op->line.set)
+        return line_work(m, op, load);
     double t = (double)load->tokens, r = (double)load->rows, s = (double)load->seqs;
     double h = (double)m->hidden, i = (double)m->intermediate, v = (double)m->vocab;
     double q = (double)q_width(m), k = (double)kv_width(m);
@@ -324,17 +359,10 @@ struct op_cost op_cost(const struct model *m, const struct op *op, const struct 
     return (struct op_cost){repeat * w.flop, repeat * (w.elements * element_bytes + w.id_bytes)};
 }
 
-/* Elements of weight matrices that one repeat reads. */
-static double weights_read(const struct model *m, const struct op *op, const struct op_load *load)
-{
-    double one = (double)op->m * (double)op->k;
-    return op->experts ? model_experts_hit(m, (double)load->tokens) * one : one;
-}
-
 /* Elements of keys and values that one repeat reads or saves. */
 static double kv_moved(const struct model *m, const struct op *op, const struct op_load *load)
 {
-    double one = 2 * (double)kv_width(m);
+    double one = op->line.set ? op->line.key_elements : 2 * (double)kv_width(m);
     if (op->kind == OP_KV_SAVE)
         return one * (double)load->tokens;
     if (op->kind == OP_ATTN_PREFILL)
@@ -365,6 +393,8 @@ double op_weight_bytes(const struct model *m, enum op_kind k)
 
 int64_t model_params(const struct model *m)
 {
+    if (m->layered)
+        return structure_params(m->structure);
     struct op_list l;
     int64_t sum = 0;
     model_ops(m, &l);
@@ -375,10 +405,14 @@ int64_t model_params(const struct model *m)
 
 int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes)
 {
+    if (m->layered)
+        return (int64_t)layer_bytes_of(m->structure, element_bytes, 0).token;
     return 2 * m->layers * kv_width(m) * element_bytes;
 }
 
 double model_kv_bytes(const struct model *m)
 {
+    if (m->layered)
+        return layer_bytes_of(m->structure, precision_bytes(m->kv), 0).token;
     return 2 * (double)(m->layers * kv_width(m)) * precision_bytes(m->kv);
 }

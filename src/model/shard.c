@@ -34,6 +34,15 @@ enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, s
     if (tp < 1 || m->heads % tp != 0)
         return err_set(e, ST_USAGE, "parallel.tp: %lld shards do not divide the %lld heads of %s",
                        (long long)tp, (long long)m->heads, m->name);
+    for (int32_t i = 0; m->layered && i < m->structure->n_attentions; i++)
+        if (m->structure->attention[i].heads % tp != 0)
+            return err_set(e, ST_USAGE,
+                           "parallel.tp: %lld shards do not divide the %lld heads of %s",
+                           (long long)tp, (long long)m->structure->attention[i].heads, m->name);
+    if (m->layered && pp > 1)
+        return err_set(e, ST_USAGE,
+                       "parallel.pp: stages of %s, whose layers differ, are not modelled yet",
+                       m->name);
     if (ep > 1 && m->experts == 0)
         return err_set(e, ST_USAGE, "parallel.ep: the model has no experts");
     if (ep > 1 && (ep % tp != 0 || m->experts % ep != 0))
@@ -57,6 +66,12 @@ struct model shard_model(const struct model *m, int64_t tp)
 
 void shard_ops(const struct model *m, int64_t tp, struct op_list *out)
 {
+    if (m->layered) {
+        struct structure shard;
+        structure_shard(m->structure, tp, &shard);
+        layered_ops(&shard, out);
+        return;
+    }
     const struct model s = shard_model(m, tp);
     model_ops(&s, out);
     for (int i = 0; i < out->n; i++) {
@@ -64,6 +79,7 @@ void shard_ops(const struct model *m, int64_t tp, struct op_list *out)
         if (op->kind != OP_LM_HEAD)
             continue;
         op->m = divided_up(op->m, tp);
+        op->matrix_params = op->m * op->k;
         op->weight_params = op->m * (op->k + (m->head_bias ? 1 : 0));
     }
 }
@@ -97,6 +113,12 @@ int32_t shard_all_reduces(const struct model *m)
 {
     struct op_list l;
     int32_t n = 0;
+    if (m->layered) { /* one behind each attention and each MLP, shared experts among it */
+        for (int64_t i = 0; i < m->layers; i++)
+            n += (m->structure->attention[m->structure->attention_of[i]].weights.n > 0) +
+                 (m->structure->mlp[m->structure->mlp_of[i]].weights.n > 0);
+        return n;
+    }
     model_ops(m, &l);
     for (int i = 0; i < l.n; i++)
         n += shard_is_partial(l.ops[i].kind) ? l.ops[i].repeat : 0;

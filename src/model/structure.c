@@ -74,6 +74,64 @@ void projections_add(struct projections *w, const char *module, enum projection_
     to->bias = bias;
 }
 
+/* ---- one shard ------------------------------------------------------------------------------- */
+
+static int64_t divided_up(int64_t n, int64_t parts)
+{
+    return (n + parts - 1) / parts;
+}
+
+/* KV heads of a shard over those of the model. */
+static int64_t kv_part(int64_t n, int64_t kv_heads, int64_t tp)
+{
+    return kv_heads ? n / kv_heads * divided_up(kv_heads, tp) : n;
+}
+
+static void cut(struct projections *w, int64_t kv_heads, int64_t tp)
+{
+    for (int32_t i = 0; i < w->n; i++) {
+        struct projection *p = &w->w[i];
+        switch (p->cut) {
+        case CUT_NONE:
+            break;
+        case CUT_ROWS:
+        case CUT_EXPERT_ROWS:
+            p->rows = divided_up(p->rows, tp);
+            break;
+        case CUT_KV:
+            p->rows = kv_part(p->rows, kv_heads, tp);
+            break;
+        case CUT_COLUMNS:
+        case CUT_EXPERT_COLUMNS:
+            p->columns = divided_up(p->columns, tp);
+            break;
+        }
+    }
+}
+
+void structure_shard(const struct structure *s, int64_t tp, struct structure *out)
+{
+    *out = *s;
+    for (int32_t i = 0; i < out->n_attentions; i++) {
+        struct attention *t = &out->attention[i];
+        cut(&t->weights, t->kv_heads, tp);
+        for (int32_t k = 0; k < t->n_caches; k++)
+            if (!t->caches[k].whole)
+                t->caches[k].elements = kv_part(t->caches[k].elements, t->kv_heads, tp);
+        t->heads = divided_up(t->heads, tp);
+        t->kv_heads = divided_up(t->kv_heads, tp);
+        t->state.elements = divided_up(t->state.elements, tp);
+        t->state.float32 = divided_up(t->state.float32, tp);
+    }
+    for (int32_t i = 0; i < out->n_mlps; i++) {
+        struct mlp *m = &out->mlp[i];
+        cut(&m->weights, 0, tp);
+        m->intermediate = divided_up(m->intermediate, tp);
+        m->shared = divided_up(m->shared, tp);
+    }
+    cut(&out->outside, 0, tp);
+}
+
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 static int64_t projection_params(const struct projection *w)

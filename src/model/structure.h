@@ -78,13 +78,14 @@ enum { ATTENTION_CACHES = 3 };
 
 struct attention {
     enum attention_type type;
-    int64_t heads, kv_heads; /* 0 where the type has none */
-    int64_t k_dim, v_dim;    /* of a head; of a latent attention as it multiplies them */
-    int64_t window;          /* tokens that a query sees; 0 = no bound */
-    int64_t top_k;           /* keys that an index selects for a query; 0 = all are read */
-    int64_t rotary_dim;      /* of a head's k_dim; 0 = positions are not rotated */
-    bool qk_norm;            /* of each head, before the rotation */
-    bool shared_cache;       /* reads another layer's keys and values, and caches none */
+    int64_t heads, kv_heads;            /* 0 where the type has none */
+    int64_t k_dim, v_dim;               /* of a head; of a latent attention as it multiplies them */
+    int64_t prompt_k_dim, prompt_v_dim; /* as prompts multiply them: a latent attention's heads */
+    int64_t window;                     /* tokens that a query sees; 0 = no bound */
+    int64_t top_k;      /* keys that an index selects for a query; 0 = all are read */
+    int64_t rotary_dim; /* of a head's k_dim; 0 = positions are not rotated */
+    bool qk_norm;       /* of each head, before the rotation */
+    bool shared_cache;  /* reads another layer's keys and values, and caches none */
     struct cache caches[ATTENTION_CACHES];
     int32_t n_caches;
     struct sequence_state state;
@@ -132,6 +133,9 @@ void attention_cache(struct attention *a, struct cache c);
 /* Appends a matrix; none where rows, columns or copies are 0. */
 void projections_add(struct projections *w, const char *module, enum projection_cut cut,
                      int64_t rows, int64_t columns, int64_t copies, bool bias);
+
+/* One shard of tensor parallelism: rows, columns and heads divided, KV heads at least one. */
+void structure_shard(const struct structure *s, int64_t tp, struct structure *out);
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 

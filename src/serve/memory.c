@@ -10,21 +10,19 @@ static const double GIB = 1024.0 * 1024 * 1024;
  * 2^53. */
 static double weight_bytes(const struct memory_facts *f)
 {
-    const double groups = (double)shard_groups(f->tp, f->ep);
+    const double groups = (double)shard_groups(f->tp, f->ep), layers = (double)f->model->layers;
     struct op_list l;
-    double layer = 0;
+    double all = 0; /* of all layers */
     shard_ops(f->model, f->tp, &l);
     for (int i = 0; i < l.n; i++) {
         const struct op *op = &l.ops[i];
         if (op->where != OP_IN_LAYER || op->kind == OP_MOE_ROUTER)
             continue;
-        const double element = op_weight_bytes(f->model, op->kind);
-        if (op->experts)
-            layer += (double)(op->m * op->k * op->experts) / groups * element;
-        else
-            layer += (double)(op->m * op->k) * element;
+        const double copies = op->experts ? (double)op->experts / groups : 1;
+        all +=
+            op->repeat * copies * (double)op->matrix_params * op_weight_bytes(f->model, op->kind);
     }
-    return layer * (double)shard_most_layers(f->model, f->pp);
+    return all / layers * (double)shard_most_layers(f->model, f->pp);
 }
 
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e)

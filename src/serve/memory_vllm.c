@@ -59,11 +59,13 @@ static double weights(const struct stage *s)
     for (int i = 0; i < l.n; i++) {
         const struct op *op = &l.ops[i];
         const double share = op->experts ? groups : 1, params = (double)op->weight_params / share;
-        const double matrices = (double)(op->m * op->k * (op->experts ? op->experts : 1)) / share;
+        const double matrices =
+            (double)(op->matrix_params * (op->experts ? op->experts : 1)) / share;
         if (op->where == OP_IN_LAYER)
-            layer += (params - matrices) * element + matrices * op_weight_bytes(m, op->kind);
+            layer += (double)op->repeat / (double)m->layers *
+                     ((params - matrices) * element + matrices * op_weight_bytes(m, op->kind));
         else if (op->where == OP_BEFORE_LAYERS && s->first)
-            ends += op->kind == OP_EMB ? table : params;
+            ends += op->kind == OP_EMB && !m->layered ? table : params;
         else if (op->where == OP_AFTER_LAYERS && s->last && op->kind != OP_LM_HEAD)
             ends += params;
     }
@@ -76,10 +78,25 @@ static double weights(const struct stage *s)
     return layer * s->layers + element * (ends + rotary);
 }
 
+/* The same of layers that differ: of each kind what goes into its projections and comes out. */
+static double layered_forward(const struct stage *s)
+{
+    struct op_list l;
+    double widest = 0;
+    shard_ops(s->f->model, s->f->tp, &l);
+    for (int i = 0; i < l.n; i++)
+        if (l.ops[i].where == OP_IN_LAYER && l.ops[i].m > 0)
+            widest = fmax(widest, l.ops[i].line.token_elements);
+    return (double)s->f->batch_tokens * precision_bytes(s->shard.dtype) *
+           (2 * (double)s->shard.hidden + widest);
+}
+
 /* Neighbouring tensors live at once: q, k, v and attention's output; the MLP's input to its
  * activation, and the output of that, for each expert that a token goes through. */
 static double forward(const struct stage *s)
 {
+    if (s->shard.layered)
+        return layered_forward(s);
     const struct model *m = &s->shard;
     const double hidden = (double)m->hidden, inner = (double)m->intermediate;
     const double q = (double)(m->heads * m->head_dim), kv = (double)(m->kv_heads * m->head_dim);

@@ -47,6 +47,8 @@ void attention_heads(struct reading *r, int64_t heads, int64_t kv_heads, int64_t
     out->kv_heads = kv_heads;
     out->k_dim = k_dim;
     out->v_dim = v_dim;
+    out->prompt_k_dim = k_dim;
+    out->prompt_v_dim = v_dim;
     attention_cache(out, (struct cache){.elements = kv_heads * (k_dim + v_dim)});
     struct projections *w = &out->weights;
     projections_add(w, "self_attn.q_proj", CUT_ROWS, heads * k_dim, hidden, 1, bias);
@@ -141,6 +143,8 @@ void attention_latent(struct reading *r, const struct layers *l, int64_t layer,
     out->kv_heads = 1;
     out->k_dim = rank + rope;
     out->v_dim = rank;
+    out->prompt_k_dim = nope + rope;
+    out->prompt_v_dim = v_dim;
     out->rotary_dim = rope;
     attention_cache(out, (struct cache){.elements = rank + rope, .whole = true});
     if (heads * (nope + v_dim) > MAX_WIDTH) {

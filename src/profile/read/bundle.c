@@ -506,8 +506,10 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
         return e->st;
     }
     TRY(load_whole(a, key, b, e));
-    if (!is_whole(b))
+    if (!is_whole(b)) {
+        TRY(model_check_uniform(key->model, e));
         model_ops(key->model, &b->ops);
+    }
     TRY(load_meta(a, b, e));
     *out = b;
     if (is_whole(b))

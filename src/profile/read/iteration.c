@@ -54,13 +54,15 @@ static void add_attention(const struct shaping *x, const struct op *op)
     double kv = moved_s(x, t.kv * precision_bytes(x->m->kv));
     double pair = t.flop / peak_of(x->hw, x->m->dtype), row = moved_s(x, other_bytes(x, &t));
     if (decode) {
-        x->s->decode_kv_token_s = kv;
-        x->s->decode_pair_s = pair;
-        x->s->decode_row_s = row;
+        x->s->decode_kv_token_s += kv;
+        x->s->decode_pair_s += pair;
+        x->s->decode_row_s += row;
     } else {
-        x->s->prefill_kv_token_s = kv;
-        x->s->prefill_pair_s = pair;
-        x->s->prefill_token_s = row;
+        x->s->prefill_kv_token_s += kv;
+        x->s->prefill_pair_s += pair;
+        x->s->prefill_token_s += row;
+        x->s->prefill_key_s +=
+            (double)op->repeat * op->line.key_flop / peak_of(x->hw, x->m->multiply);
     }
 }
 
@@ -112,6 +114,15 @@ static void add_op(const struct shaping *x, const struct op *op)
         s->layer_fixed_s += fixed_s;
 }
 
+static int64_t expert_layers(const struct model *m)
+{
+    int64_t n = m->layered ? 0 : m->layers;
+    for (int32_t i = 0; m->layered && i < m->structure->n_mlps; i++)
+        if (m->structure->mlp[i].experts)
+            n += structure_layers_of_mlp(m->structure, i);
+    return n;
+}
+
 /* Bytes per second of the link; 1 where nothing is sent. */
 static void add_network(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
                         int64_t pp, struct iteration_shape *s)
@@ -126,7 +137,7 @@ static void add_network(const struct model *m, const struct iteration_hardware *
     }
     if (s->groups > 1) {
         double ep = (double)(s->groups * tp);
-        s->all_to_alls = 2 * (double)m->layers;
+        s->all_to_alls = 2 * (double)expert_layers(m);
         s->all_to_all_pair_s = s->all_to_alls * activation * (ep - 1) / ep * per_byte;
         expert_load_make(m, s->groups * tp, 0, &s->load);
     }
@@ -228,7 +239,9 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
     out->decode_kv = s->decode_kv_token_s * kv * part;
     out->decode_compute = s->decode_pair_s * kv * queries * part;
     out->prefill_kv = s->prefill_kv_token_s * (double)l->kv_read_tokens / g * part;
-    out->prefill_compute = s->prefill_pair_s * pairs * part;
+    out->prefill_compute =
+        (s->prefill_pair_s * pairs + s->prefill_key_s * ((double)l->kv_read_tokens - prompt) / g) *
+        part;
     out->activations += (s->layer_fixed_s + s->layer_token_s * tokens +
                          s->decode_row_s * seqs * queries + s->prefill_token_s * prompt / g) *
                         part;

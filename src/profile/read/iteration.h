@@ -108,7 +108,8 @@ struct iteration_shape {
     double head_weights_s, head_row_s;
     double decode_kv_token_s, decode_pair_s;   /* per key read; per query and key */
     double prefill_kv_token_s, prefill_pair_s; /* the same */
-    double layer_fixed_s;                      /* activations of the layers: norm weights, biases */
+    double prefill_key_s; /* per key read that was cached before: latent vectors made keys again */
+    double layer_fixed_s; /* activations of the layers: norm weights, biases */
     double layer_token_s, layer_expert_token_s;
     double first_token_s, last_row_s;             /* activations before and after the layers */
     double decode_row_s, prefill_token_s;         /* queries and outputs of attention */

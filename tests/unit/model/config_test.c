@@ -173,10 +173,10 @@ static void described_only(void **state)
          " \"intermediate_size\": 7, \"num_hidden_layers\": 2, \"num_attention_heads\": 4}",
          "model test: no engine here computes models of type mimo"},
         {"{" SMALL ", \"sliding_window\": 128}",
-         "model test: layers of models of type llama are not modelled here yet"},
+         "model test: layers of type llama have no operators of their own here yet"},
         {"{" SMALL ", \"layer_types\": [\"full_attention\", \"sliding_attention\"],"
          " \"sliding_window\": 128}",
-         "model test: layers of models of type llama are not modelled here yet"},
+         "model test: layers of type llama have no operators of their own here yet"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err e = {0};
