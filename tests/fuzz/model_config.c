@@ -1,16 +1,44 @@
-/* A config.json: a model whose operators and tensors agree on the parameters, or a named error. */
+/* A config.json: a model whose operators, layers and tensors agree on the parameters, or a named
+ * error. */
 #include "fuzz.h"
 
 #include "model/describe.h"
+#include "model/shard.h"
 #include "model/weights.h"
 #include "text/json.h"
 
 enum { MANY_LAYERS = 64 };
 
+/* Layers that differ: what is printed of them, and the rows of what is modelled. */
+static void check_layers(struct arena *a, const struct model *m)
+{
+    struct buf text = {0};
+    struct op_list ops;
+    int64_t sum = 0;
+    REQUIRE(structure_params(m->structure) > 0);
+    REQUIRE(structure_active_params(m->structure) <= structure_params(m->structure));
+    model_describe(a, m, &(struct describe_params){0}, &text);
+    (void)model_describe_node(a, m, &(struct describe_params){0});
+    buf_free(&text);
+    if (model_check_modelled(m, &(struct err){0}) != ST_OK)
+        return;
+    model_ops(m, &ops);
+    for (int i = 0; i < ops.n; i++)
+        sum += ops.ops[i].repeat * ops.ops[i].weight_params;
+    REQUIRE(sum - (m->tied ? m->vocab * m->hidden : 0) == model_params(m));
+    for (int64_t tp = 1; tp <= 4; tp++)
+        if (shard_check(m, tp, 1, 1, &(struct err){0}) == ST_OK)
+            shard_ops(m, tp, &ops);
+}
+
 static void check_model(struct arena *a, const struct model *m)
 {
     struct buf text = {0};
     int64_t params = model_params(m), sum = 0;
+    if (m->layered) {
+        check_layers(a, m);
+        return;
+    }
     REQUIRE(params > 0 && m->heads % m->kv_heads == 0 && m->head_dim > 0);
     REQUIRE(model_kv_bytes_per_token(m, 4) > 0);
     model_describe(a, m, &(struct describe_params){0}, &text);

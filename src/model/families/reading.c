@@ -25,7 +25,7 @@ void reading_fail(struct reading *r, const struct node *at, const char *fmt, ...
     va_start(ap, fmt);
     const char *text = arena_vprintf(r->a, fmt, ap);
     va_end(ap);
-    r->st = node_err(at, ST_INPUT, r->e, "%s", text);
+    r->st = node_err(at ? at : r->c, ST_INPUT, r->e, "%s", text);
 }
 
 /* ---- single values --------------------------------------------------------------------------- */

@@ -68,7 +68,7 @@ const int64_t *read_layer_ints(struct reading *r, const char *names, int64_t max
 /* Of one layer: per_layer_config{"05": {"head_dim": 512}}. */
 int64_t read_of_layer(struct reading *r, int64_t layer, const char *key, int64_t fallback);
 
-/* Keeps the first error. */
+/* Keeps the first error; at NULL: at the map. */
 void reading_fail(struct reading *r, const struct node *at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* ST_OK, the error, or that of a key that nobody read. */
 enum st reading_done(struct reading *r);
