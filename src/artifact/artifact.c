@@ -117,7 +117,10 @@ enum st artifact_create_file(const struct artifact *art, const char *name, FILE 
         close(fd);
         errno = code;
     }
-    return *f ? ST_OK : err_errno(e, false, "cannot create %s", path);
+    if (*f)
+        return ST_OK;
+    err_errno(e, false, "cannot create %s", path);
+    return full_disk_hint(e);
 }
 
 enum st artifact_close_file(const struct artifact *art, const char *name, FILE **f, struct err *e)
@@ -239,11 +242,15 @@ void artifact_discard(struct artifact *art)
 /* ---- reading ----------------------------------------------------------------------------- */
 
 /* By the name of the folder itself, however it was reached: through a link, "." or "x/..". */
-static bool is_partial(const char *dir)
+enum st artifact_refuse_partial(const char *dir, struct err *e)
 {
     char real[PATH_MAX];
     const char *path = realpath(dir, real) ? real : dir;
-    return partial_is_name(fs_base(path));
+    if (!partial_is_name(fs_base(path)))
+        return ST_OK;
+    err_set(e, ST_INPUT, "%s is an unfinished folder: its writer was killed or still runs", dir);
+    return err_hint(
+        e, "run that stage again; twinfer doctor says whether something still writes to it");
 }
 
 static enum st refuse_without_meta(struct arena *a, const char *dir, const char *meta_name,
@@ -282,12 +289,7 @@ static enum st check_schema(const struct node *meta, const char *path, int newes
     if (artifact_is_foreign_v1(meta))
         return ST_OK;
     TRY(node_get_int(meta, "schema_version", 1, INT64_MAX, &version, e));
-    if (version <= newest)
-        return ST_OK;
-    node_err(node_find(meta, "schema_version"), ST_INPUT, e,
-             "schema_version: %lld is newer than %d, the newest this program knows",
-             (long long)version, newest);
-    return err_hint(e, "use a newer twinfer");
+    return node_check_version(meta, "schema_version", newest, e);
 }
 
 static bool type_matches(const char *types, const char *have)
@@ -328,12 +330,7 @@ enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, c
                                : err_errno(e, true, "cannot open %s", dir);
     if (!S_ISDIR(s.st_mode))
         return err_set(e, ST_INPUT, "%s is not a folder", dir);
-    if (is_partial(dir)) {
-        err_set(e, ST_INPUT, "%s is an unfinished folder: its writer was killed or still runs",
-                dir);
-        return err_hint(
-            e, "run that stage again; twinfer doctor says whether something still writes to it");
-    }
+    TRY(artifact_refuse_partial(dir, e));
     char *path = fs_join(a, dir, meta_name);
     if (!fs_exists(path))
         return refuse_without_meta(a, dir, meta_name, e);

@@ -64,6 +64,10 @@ void artifact_discard(struct artifact *art);
 enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, const char *type,
                       struct node **meta, struct err *e);
 
+/* Refuses a folder that is still being written, or whose writer was killed. Part of artifact_open;
+ * for folders of other kinds that twinfer makes in the same way. */
+enum st artifact_refuse_partial(const char *dir, struct err *e);
+
 /* True for schema_version "v1", a text: written by the system that twinfer replaces. Same files and
  * columns except as listed in docs/formats.md; readers accept both. */
 bool artifact_is_foreign_v1(const struct node *meta);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
+
 enum { FIRST_BLOCK = 4096, MAX_BLOCK = 1 << 20, ALIGN = 16 };
 
 struct block {
@@ -19,8 +21,13 @@ struct arena {
 
 static _Noreturn void out_of_memory(size_t bytes)
 {
-    fprintf(stderr, "twinfer: out of memory asking for %zu bytes\n", bytes);
-    _Exit(70);
+    char size[STR_BYTES_MAX];
+    str_from_bytes(size, bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX);
+    fprintf(stderr,
+            "twinfer: out of memory: the system refused %s\n"
+            "  hint: a smaller input, more memory, or a higher limit (ulimit -v, a container's)\n",
+            size);
+    _Exit(err_exit_code(ST_IO));
 }
 
 void *mem_alloc(size_t bytes)

@@ -2,8 +2,8 @@
  *
  * A function that returns memory takes `struct arena *a` first; the result lives as long as that
  * arena. One arena per run, a scratch arena per stage. Memory is zeroed. Running out of memory is
- * not an input error: the process ends with a message and exit code 70. Not thread-safe: one arena,
- * one thread at a time. */
+ * not an error to handle: the process ends with a message and the exit code of ST_IO. Not
+ * thread-safe: one arena, one thread at a time. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 

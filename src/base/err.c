@@ -13,25 +13,6 @@ void err_clear(struct err *e)
     e->n = e->hint = e->used = 0;
 }
 
-/* Errors quote the input they complain about: nothing in it may reach a terminal as an escape
- * sequence, or a JSON file as bytes that are not UTF-8. */
-static void make_printable(char *text, size_t n)
-{
-    for (size_t i = 0; i < n;) {
-        size_t end = i + str_utf8_valid(text + i, n - i);
-        for (; i < end; i++) {
-            unsigned char c = (unsigned char)text[i];
-            bool c1 = c == 0xc2 && (unsigned char)text[i + 1] < 0xa0;
-            if (c < 0x20 || c == 0x7f || c1)
-                text[i] = '?';
-            if (c1)
-                text[++i] = '?';
-        }
-        if (i < n)
-            text[i++] = '?';
-    }
-}
-
 /* Appends one NUL-terminated text and returns its offset; a text that does not fit is cut. */
 PRINTF_LIKE(2, 0)
 static int append(struct err *e, const char *fmt, va_list ap)
@@ -47,7 +28,7 @@ static int append(struct err *e, const char *fmt, va_list ap)
         n = room - 1;
         memcpy(e->text + at + n - 3, "...", 3);
     }
-    make_printable(e->text + at, (size_t)n);
+    str_make_printable(e->text + at, (size_t)n, false); /* it quotes the input it complains about */
     e->used = at + n + 1;
     return at;
 }
@@ -99,7 +80,12 @@ enum st err_errno(struct err *e, bool reading, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     bool input = reading && code != ENOMEM && code != EMFILE && code != ENFILE && code != EIO;
-    return err_set(e, input ? ST_INPUT : ST_IO, "%s: %s", text, strerror(code));
+    err_set(e, input ? ST_INPUT : ST_IO, "%s: %s", text, strerror(code));
+    if (code == EFBIG)
+        err_hint(e, "a limit of this process on the size of files (ulimit -f)");
+    if (code == EMFILE)
+        err_hint(e, "a limit of this process on open files (ulimit -n)");
+    return e->st;
 }
 
 enum st err_add(struct err *e, const char *fmt, ...)

@@ -53,7 +53,7 @@ enum st err_at(struct err *e, enum st st, const char *file, long line, long colu
                ...) PRINTF_LIKE(6, 7);
 
 /* Start a chain from errno: "what: strerror". ENOENT and the like give ST_INPUT if `reading`, all
- * others ST_IO. Returns the status. */
+ * others ST_IO. A limit of the process (EFBIG, EMFILE) gets a hint. Returns the status. */
 enum st err_errno(struct err *e, bool reading, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Add what the caller was doing. Returns e->st, so `return err_add(e, ...)`. */

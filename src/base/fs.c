@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/map_guard.h"
 #include "base/vec.h"
 
 enum { PROC_BYTES = 1 << 16 };
@@ -74,6 +75,7 @@ enum st fs_map(const char *path, struct fs_map *out, struct err *e)
             close(fd);
             return st;
         }
+        map_guard_add(p, size, path);
         *out = (struct fs_map){p, size};
     }
     close(fd);
@@ -82,8 +84,10 @@ enum st fs_map(const char *path, struct fs_map *out, struct err *e)
 
 void fs_unmap(struct fs_map *m)
 {
-    if (m->p)
+    if (m->p) {
+        map_guard_remove(m->p);
         munmap((void *)(uintptr_t)m->p, m->n);
+    }
     *m = (struct fs_map){0};
 }
 
@@ -101,14 +105,45 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-enum st fs_write_atomic(const char *path, const void *p, size_t n, struct err *e)
+int fs_create_temp(struct arena *a, const char *path, const char **temp, struct err *e)
 {
-    char tmp[PATH_MAX];
-    if (snprintf(tmp, sizeof tmp, "%s.tmp.%ld", path, (long)getpid()) >= (int)sizeof tmp)
-        return err_set(e, ST_IO, "path too long: %s", path);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    enum { MOST_NAMES = 1000 }; /* taken ones, of killed processes or put there to be in the way */
+    for (int i = 0; i < MOST_NAMES; i++) {
+        *temp = arena_printf(a, i ? "%s.tmp.%ld.%d" : "%s.tmp.%ld", path, (long)getpid(), i);
+        int fd = open(*temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (fd >= 0)
+            return fd;
+        if (errno != EEXIST)
+            break;
+    }
+    err_errno(e, false, "cannot create %s", *temp);
+    return -1;
+}
+
+enum st fs_open_append(const char *path, FILE **f, struct err *e)
+{
+    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct stat s;
+    *f = NULL;
+    if (fd < 0 && errno == ELOOP) {
+        err_set(e, ST_IO, "cannot write %s: it is a symbolic link", path);
+        return err_hint(e, "remove the link");
+    }
+    if (fd >= 0 && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode))) {
+        close(fd);
+        return err_set(e, ST_IO, "cannot write %s: it is not a regular file", path);
+    }
+    *f = fd >= 0 ? fdopen(fd, "ab") : NULL;
+    return *f ? ST_OK : err_errno(e, false, "cannot write %s", path);
+}
+
+static enum st write_atomic(struct arena *a, const char *path, const void *p, size_t n,
+                            struct err *e)
+{
+    const char *tmp;
+    int fd = fs_create_temp(a, path, &tmp, e);
     if (fd < 0)
-        return err_errno(e, false, "cannot create %s", tmp);
+        return e->st;
     bool ok = write_all(fd, p, n) && fsync(fd) == 0;
     if (!ok)
         err_errno(e, false, "cannot write %s", tmp);
@@ -122,21 +157,35 @@ enum st fs_write_atomic(const char *path, const void *p, size_t n, struct err *e
     return ok ? ST_OK : e->st;
 }
 
+enum st fs_write_atomic(const char *path, const void *p, size_t n, struct err *e)
+{
+    struct arena *a = arena_new();
+    enum st st = write_atomic(a, path, p, n, e);
+    arena_free(&a);
+    return st;
+}
+
 enum st fs_mkdirs(const char *path, struct err *e)
 {
+    enum { TRIES = 100 };
     char part[PATH_MAX];
     size_t n = strlen(path);
     if (n == 0 || n >= sizeof part)
         return err_set(e, ST_IO, "cannot create a folder of a name of %zu bytes", n);
     memcpy(part, path, n + 1);
+    int again = 0;
     for (size_t i = 1; i <= n; i++) {
         if (part[i] != '/' && part[i] != 0)
             continue;
         char c = part[i];
         part[i] = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        const bool made = mkdir(part, 0777) == 0 || errno == EEXIST;
+        const bool gone = !made && errno == ENOENT && again++ < TRIES;
+        if (!made && !gone)
             return err_errno(e, false, "cannot create folder %s", part);
         part[i] = c;
+        if (gone)
+            i = 0; /* another process removed an empty parent */
     }
     if (!fs_is_dir(path))
         return err_set(e, ST_IO, "cannot create folder %s: a file is in the way", path);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "base/str.h"
@@ -15,14 +16,22 @@
  * 64 KiB of a file that reports size 0, as those of /proc do. */
 enum st fs_read(struct arena *a, const char *path, size_t max_bytes, struct sv *out, struct err *e);
 
-/* A read-only mapping of a regular file; size 0 gives p == NULL. The file must not shrink while it
- * is mapped (the process would end by SIGBUS): for files of our own and for weights. */
+/* A read-only mapping of a regular file; size 0 gives p == NULL. A file that becomes shorter while
+ * it is mapped ends the process with its name (base/map_guard.h). */
 struct fs_map {
     const char *p;
     size_t n;
 };
 enum st fs_map(const char *path, struct fs_map *out, struct err *e);
 void fs_unmap(struct fs_map *m);
+
+/* A new file for writing beside path, under a temporary name that nothing had, neither a file nor a
+ * link; the caller renames it to path. Its descriptor, or -1 and the error. */
+int fs_create_temp(struct arena *a, const char *path, const char **temp, struct err *e);
+
+/* Opens a file of ours that may be there from an earlier process, to append to it, or makes it. A
+ * link is refused: in a folder that others can write it is not ours to say where it leads. */
+enum st fs_open_append(const char *path, FILE **f, struct err *e);
 
 /* Write the bytes under a temporary name beside path, fsync, rename: path is old or new, never
  * half. */

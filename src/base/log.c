@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,8 +24,16 @@ void log_write(enum log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    str_make_printable(text, strlen(text), true);
     fprintf(stderr, "%stwinfer: %s%s\n", line_open ? "\n" : "", names[level], text);
     line_open = false;
+}
+
+void log_result(struct buf *text)
+{
+    if (text->n)
+        str_make_printable(text->p, text->n, true);
+    fputs(buf_str(text), stdout);
 }
 
 void progress_begin(struct progress *p, const char *what, const char *unit, int64_t total)
@@ -52,9 +61,11 @@ void progress_at(struct progress *p, int64_t done, const char *note)
     char of[32] = "";
     if (p->total > 0)
         snprintf(of, sizeof of, "/%lld", (long long)p->total);
-    fprintf(stderr, "%s%s: %lld%s %s, %.0f s%s%s%s%s", p->terminal ? "\r\x1b[K" : "", p->what,
-            (long long)done, of, p->unit, spent_s, left, note ? ", " : "", note ? note : "",
-            p->terminal ? "" : "\n");
+    char text[512];
+    snprintf(text, sizeof text, "%s: %lld%s %s, %.0f s%s%s%s", p->what, (long long)done, of,
+             p->unit, spent_s, left, note ? ", " : "", note ? note : "");
+    str_make_printable(text, strlen(text), false);
+    fprintf(stderr, "%s%s%s", p->terminal ? "\r\x1b[K" : "", text, p->terminal ? "" : "\n");
     p->drawn = line_open = p->terminal;
 }
 

@@ -1,20 +1,25 @@
-/* Diagnostics on stderr. Results go to stdout and never pass through here.
+/* What a person reads: diagnostics on stderr, and texts of results on stdout (log_result).
  *
  * Levels: error, warn, info (default), debug. log.level= sets it. A line is
  * "twinfer: <level>: <text>" (info lines carry no level) and is written with one call, so lines of
- * several threads do not mix. */
+ * several threads do not mix. Texts of other people's files and programs may be passed as they are:
+ * what a terminal would obey becomes '?' here, and in log_result. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "base/str.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level level);
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Prints a text of results, made printable in place, or a JSON document, which holds nothing that
+ * needs it. */
+void log_result(struct buf *text);
 
 #define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)
 #define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)

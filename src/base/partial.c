@@ -79,8 +79,11 @@ void partial_discard(struct partial *p)
 {
     struct err quiet = {0};
     if (p->path) {
-        fs_remove_tree(p->path, &quiet);
+        const char *path = p->path;
+        bool removed = fs_remove_tree(path, &quiet) == ST_OK;
         partial_release(p);
+        if (!removed) /* looking into it takes a descriptor, and the lock may have had the last */
+            fs_remove_tree(path, &quiet);
     }
 }
 

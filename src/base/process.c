@@ -30,9 +30,20 @@ struct launch {
     sigset_t mask;
 };
 
+static bool file_limit_reported; /* SIGXFSZ is ignored by us alone */
+
+void process_report_file_limit(void)
+{
+    struct sigaction was;
+    sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, &was);
+    file_limit_reported = file_limit_reported || was.sa_handler != SIG_IGN;
+}
+
 /* Resets signal handlers: they must not run in the child, which shares this process's memory. */
 static void drop_handlers(bool defaults)
 {
+    if (file_limit_reported)
+        sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     for (int sig = 1; sig < NSIG; sig++) {
         struct sigaction now;
         bool wanted = defaults && (sig == SIGPIPE || sig == SIGINT || sig == SIGTERM);

@@ -80,6 +80,11 @@ enum process_fate {
     PROCESS_STOPPED,     /* killed as params->stop was set */
     PROCESS_NOT_STARTED, /* status is an errno */
 };
+/* A write beyond the limit on file sizes (ulimit -f) fails with EFBIG from now on, like one to a
+ * full disk, and ends no process by SIGXFSZ; programs that process_start starts have the signal as
+ * this process found it. */
+void process_report_file_limit(void);
+
 /* Uses in and err of params (not PROCESS_PIPE); appends stdout to out. Output continues while
  * descendants hold its stdout open. */
 enum process_fate process_capture(const struct process_params *params, size_t most,

@@ -85,6 +85,16 @@ void buf_shell(struct buf *b, const char *word)
     buf_putc(b, '\'');
 }
 
+void buf_word(struct buf *b, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./:,=+@%";
+    if (*word && word[strspn(word, plain)] == 0)
+        buf_puts(b, word);
+    else
+        buf_shell(b, word);
+}
+
 void buf_clear(struct buf *b)
 {
     b->n = 0;
@@ -302,6 +312,33 @@ size_t str_utf8_valid(const char *text, size_t n)
         i += len;
     }
     return n;
+}
+
+size_t str_unprintable(const char *p)
+{
+    const unsigned char *u = (const unsigned char *)p;
+    if (u[0] < 0x20 || u[0] == 0x7f)
+        return 1;
+    if (u[0] == 0xc2 && u[1] < 0xa0)
+        return 2;
+    const bool turns = u[0] == 0xe2 && ((u[1] == 0x80 && u[2] >= 0xaa && u[2] <= 0xae) ||
+                                        (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9));
+    return turns ? 3 : 0;
+}
+
+void str_make_printable(char *text, size_t n, bool lines)
+{
+    for (size_t i = 0; i < n;) {
+        const size_t end = i + str_utf8_valid(text + i, n - i);
+        while (i < end) {
+            const bool line = lines && (text[i] == '\n' || text[i] == '\t');
+            const size_t bad = line ? 0 : str_unprintable(text + i);
+            memset(text + i, '?', bad);
+            i += bad ? bad : 1;
+        }
+        if (i < n)
+            text[i++] = '?';
+    }
 }
 
 int str_distance(const char *a, const char *b)

@@ -32,6 +32,7 @@ void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_shell(struct buf *b, const char *word); /* in shell quotes, a quote inside as '\'' */
+void buf_word(struct buf *b, const char *word);  /* the same, bare where a shell needs no quotes */
 void buf_clear(struct buf *b);                   /* length 0, keeps the memory */
 void buf_free(struct buf *b);
 const char *buf_str(const struct buf *b); /* "" when empty */
@@ -53,6 +54,14 @@ void str_from_bytes(char out[STR_BYTES_MAX], int64_t bytes);
 /* First byte that is not part of valid UTF-8 (no surrogates, no overlong forms, no 5-byte forms),
  * or n when all are. */
 size_t str_utf8_valid(const char *p, size_t n);
+
+/* Makes foreign text safe to show, in place: '?' for each byte that is not part of valid UTF-8, and
+ * for each byte of control characters (C0, DEL, C1) and of those that turn the direction of the
+ * text (U+202A to U+202E, U+2066 to U+2069), which terminals obey. Line feeds and tabs stay if
+ * `lines`. */
+void str_make_printable(char *text, size_t n, bool lines);
+/* Bytes of the character at p, in valid UTF-8, if it is one of those; else 0. */
+size_t str_unprintable(const char *p);
 
 /* Levenshtein distance, for "did you mean". */
 int str_distance(const char *a, const char *b);

@@ -5,6 +5,7 @@
 #include "base/build.h"
 #include "base/embed.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/vec.h"
 #include "cmd/commands.h"
 #include "cmd/complete.h"
@@ -23,6 +24,7 @@ struct request {
     VEC(const char *) words, overrides;
     const char *config_dir, *config_name, *explain;
     bool help, print_config, sweep, json;
+    bool told; /* of files that nobody named */
     char **program;
 };
 
@@ -184,14 +186,25 @@ static enum st parse(int argc, char **argv, struct request *r, struct err *e)
     return ST_OK;
 }
 
+/* The file itself must not decide whether this is said. */
+static void tell_unasked(struct request *r, const struct config *c)
+{
+    bool quiet =
+        c->plan.log.level < LOG_INFO && config_origin(c, "log.level") == ORIGIN_COMMAND_LINE;
+    if (c->unasked && !r->told && !quiet)
+        log_info("settings are taken from the folder this runs in: %s", c->unasked);
+    r->told = true;
+}
+
 /* One job of a sweep, or with result NULL the only one. Returns the exit code. */
 static int run_job(void *self, struct arena *a, const struct config_args *args,
                    const struct node **result, struct err *e)
 {
-    const struct request *r = self;
+    struct request *r = self;
     struct config config;
     if (config_load(a, args, &config, e) != ST_OK)
         return err_exit_code(e->st);
+    tell_unasked(r, &config);
     if (r->print_config) {
         struct buf text = {0};
         config_print(&text, &config);
@@ -252,7 +265,7 @@ static int run_command(struct request *r, struct err *e)
     if (r->explain) {
         struct buf text = {0};
         if (config_explain(a, &args, r->explain, &text, e) == ST_OK)
-            fputs(buf_str(&text), stdout);
+            log_result(&text);
         else
             code = err_exit_code(e->st);
         buf_free(&text);
@@ -309,6 +322,7 @@ static int close_stdout(int code)
 
 int cmd_main(int argc, char **argv)
 {
+    process_report_file_limit();
     if (argc < 2) {
         print_commands(stderr);
         return 2;

@@ -78,6 +78,7 @@ enum st job_model_described(const struct job_context *c, struct job_model *out, 
     *out = (struct job_model){.dir = p->model.ref, .config = p->model.config};
     const char *name = p->model.name;
     if (p->model.ref) {
+        TRY(artifact_refuse_partial(p->model.ref, e));
         const char *path = fs_join(c->a, p->model.ref, "config.json");
         const struct json_limits limits = {.python = true}; /* time_step_limit: [0, Infinity] */
         struct node *tree;
@@ -462,6 +463,6 @@ void job_result(const struct job_context *c, const struct node *map, const char 
         job_lines(&out, map);
     else if (!c->result)
         json_write(&out, map, 2, true);
-    fputs(buf_str(&out), stdout);
+    log_result(&out);
     buf_free(&out);
 }

@@ -246,7 +246,7 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
         .sessions =
             w->stream ? workload_stream_has_sessions(w->stream) : workload_has_sessions(&w->w),
     };
-    struct record *rec;
+    struct record *rec = NULL;
     struct serve_counters counters = {0};
     const struct run_counters *counted = NULL;
     struct node *extra = node_new(a, NODE_MAP);
@@ -311,8 +311,8 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
         node_set(a, shown, SV("notes"), node_find(extra, "notes"));
     if (st == ST_OK)
         print_result(c, dir, counted, record_summary(rec), shown);
-    const struct summary_facts facts = summary_facts(record_summary(rec));
     if (st == ST_OK) {
+        const struct summary_facts facts = summary_facts(record_summary(rec));
         st = metrics_measured(facts.n_requests, facts.n_not_ok, facts.n_warmup, e);
         if (st == ST_OK)
             st = job_power_alone(&power, e);

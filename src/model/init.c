@@ -22,11 +22,10 @@ struct out_file {
 
 static enum st out_open(struct arena *a, const char *path, struct out_file *o, struct err *e)
 {
-    *o =
-        (struct out_file){.path = path, .tmp = arena_printf(a, "%s.tmp.%ld", path, (long)getpid())};
-    int fd = open(o->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    *o = (struct out_file){.path = path};
+    int fd = fs_create_temp(a, path, &o->tmp, e);
     if (fd < 0)
-        return err_errno(e, false, "cannot create %s", o->tmp);
+        return e->st;
     o->f = fdopen(fd, "wb");
     ASSERT(o->f);
     return ST_OK;

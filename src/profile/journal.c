@@ -195,22 +195,36 @@ static enum st flush(struct journal *j, struct err *e)
     return ST_OK;
 }
 
+/* Opens the file for this process alone. The check of another one that begins may take the folder
+ * away for a moment (profile_check_place), so making it and the file is tried again. A file without
+ * a name is that of a profile which has just ended. */
+static enum st open_alone(struct journal *j, const char *dir, struct err *e)
+{
+    enum { TRIES = 100 };
+    struct stat s;
+    enum st st = ST_IO;
+    for (int i = 0; st != ST_OK && i < TRIES; i++) {
+        err_clear(e);
+        st = fs_mkdirs(dir, e);
+        if (st == ST_OK)
+            st = fs_open_append(j->path, &j->f, e);
+    }
+    TRY(st);
+    if (flock(fileno(j->f), LOCK_EX | LOCK_NB) == 0 && fstat(fileno(j->f), &s) == 0 &&
+        s.st_nlink > 0)
+        return ST_OK;
+    journal_close(j);
+    return err_set(e, ST_USAGE, "%s is in use by another profile of the same model and hardware",
+                   j->path);
+}
+
 enum st journal_open(struct arena *a, const char *dir, const char *key, int64_t n_points,
                      struct journal *j, struct err *e)
 {
     *j = (struct journal){.dir = dir, .path = fs_join(a, dir, "journal.txt"), .n_points = n_points};
     j->samples = arena_alloc_n(a, (size_t)n_points, sizeof *j->samples);
     j->now = arena_array(a, struct journal_point, n_points);
-    TRY(fs_mkdirs(dir, e));
-    j->f = fopen(j->path, "ab");
-    if (!j->f)
-        return err_errno(e, false, "cannot write %s", j->path);
-    if (flock(fileno(j->f), LOCK_EX | LOCK_NB) != 0) {
-        err_set(e, ST_USAGE, "%s is in use by another profile of the same model and hardware",
-                j->path);
-        journal_close(j);
-        return e->st;
-    }
+    TRY(open_alone(j, dir, e));
     size_t keep = 0;
     enum st st = read_old(a, j, key, &keep, e);
     if (st == ST_OK && ftruncate(fileno(j->f), (off_t)keep) != 0)

@@ -78,12 +78,13 @@ enum st search_journal_open(struct arena *a, const char *path, const char *id, s
     *out = (struct search_journal){
         .path = arena_str(a, path), .results = arena_array(a, struct node *, n), .n = n};
     TRY(fs_mkdirs(fs_dir(a, path), e));
-    TRY(read_old(a, out, id, &keep, e));
-    out->f = fopen(path, "a");
-    if (!out->f || ftruncate(fileno(out->f), (off_t)keep) != 0) {
-        err_errno(e, false, "cannot write %s", path);
+    TRY(fs_open_append(path, &out->f, e));
+    enum st st = read_old(a, out, id, &keep, e);
+    if (st == ST_OK && ftruncate(fileno(out->f), (off_t)keep) != 0)
+        st = err_errno(e, false, "cannot write %s", path);
+    if (st != ST_OK) {
         search_journal_close(out, false);
-        return e->st;
+        return st;
     }
     if (keep > 0)
         return ST_OK;
@@ -93,7 +94,7 @@ enum st search_journal_open(struct arena *a, const char *path, const char *id, s
     buf_puts(&line, ", \"version\": ");
     json_quote(&line, sv_of(TW_VERSION));
     buf_puts(&line, "}\n");
-    enum st st = write_line(out, &line, e);
+    st = write_line(out, &line, e);
     buf_free(&line);
     if (st != ST_OK)
         search_journal_close(out, false);

@@ -403,15 +403,15 @@ static void a_full_disk_is_an_error(void **state)
     assert_int_equal(by_run, ST_IO);
     assert_cause(&of_run, arena_printf(f->a, "cannot write %s/token_metrics.csv: File too large",
                                        art.partial.path));
-    check_hint(&of_run, "free space there, or choose another place with out=");
+    check_hint(&of_run, "a limit of this process on the size of files (ulimit -f)");
     assert_int_equal(by_file, ST_IO);
     assert_cause(&f->e,
                  arena_printf(f->a, "cannot write %s/data.csv: File too large", art.partial.path));
-    check_hint(&f->e, "free space there, or choose another place with out=");
+    check_hint(&f->e, "a limit of this process on the size of files (ulimit -f)");
     assert_int_equal(by_meta, ST_IO);
     assert_string_equal(err_cause(&of_meta, 0),
                         arena_printf(f->a, "cannot finish %s", art.final_dir));
-    check_hint(&of_meta, "free space there, or choose another place with out=");
+    check_hint(&of_meta, "a limit of this process on the size of files (ulimit -f)");
     assert_false(fs_exists(art.final_dir));
     artifact_discard(&art);
 }

@@ -187,9 +187,37 @@ static void names_from_inputs_stay_inside(void **state)
                "file name 'sibling' is a link out of DIR/in");
 }
 
+/* Names that others can foresee, in a folder that they can write. */
+static void links_are_not_followed(void **state)
+{
+    struct test *t = *state;
+    const char *victim = test_write(t, "victim", "precious"), *path = test_path(t, "f");
+    FILE *f;
+    for (int i = 0; i < 3; i++) {
+        const char *name = arena_printf(t->a, i ? "f.tmp.%ld.%d" : "f.tmp.%ld", (long)getpid(), i);
+        assert_int_equal(symlink(victim, test_path(t, name)), 0);
+    }
+    assert_ok(fs_write_atomic(path, "new", 3, &t->e), t);
+    struct stat s;
+    assert_int_equal(lstat(path, &s), 0);
+    assert_true(S_ISREG(s.st_mode));
+    assert_string_equal(test_read(t, path), "new");
+    assert_int_equal(symlink(victim, test_path(t, "journal")), 0);
+    assert_err(fs_open_append(test_path(t, "journal"), &f, &t->e), ST_IO, t,
+               "cannot write DIR/journal: it is a symbolic link\nhint: remove the link");
+    assert_null(f);
+    assert_int_equal(mkfifo(test_path(t, "fifo"), 0600), 0);
+    assert_err(fs_open_append(test_path(t, "fifo"), &f, &t->e), ST_IO, t,
+               "cannot write DIR/fifo: it is not a regular file");
+    assert_ok(fs_open_append(test_path(t, "own"), &f, &t->e), t);
+    fclose(f);
+    assert_string_equal(test_read(t, victim), "precious");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(links_are_not_followed),
         TEST(a_file_is_read_whole),
         TEST(what_cannot_be_read_is_named),
         TEST(files_are_mapped),

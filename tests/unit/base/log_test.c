@@ -70,9 +70,21 @@ static void progress_off_a_terminal_is_a_line_now_and_then(void **state)
                         "bench: 200/400 requests, 12 s, about 12 s left, p50 3 ms\n");
 }
 
+static void foreign(void)
+{
+    log_warn("of %s", "h\x1b[31m\xc2\x9b");
+}
+
+static void escape_codes_do_not_pass(void **state)
+{
+    struct test *t = *state;
+    assert_string_equal(captured(t, foreign), "twinfer: warning: of h?[31m??\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(escape_codes_do_not_pass),
         TEST(lines_carry_their_level),
         TEST(the_level_decides),
         TEST(progress_off_a_terminal_is_a_line_now_and_then),

@@ -290,9 +290,52 @@ static void distance(void **state)
     assert_int_equal(str_distance(big, "x"), 128);
 }
 
+static void what_terminals_obey_is_not_shown(void **state)
+{
+    static const struct {
+        const char *text, *line, *lines;
+    } cases[] = {
+        {"plain \xc3\xa9 \xe2\x82\xac", "plain \xc3\xa9 \xe2\x82\xac",
+         "plain \xc3\xa9 \xe2\x82\xac"},
+        {"a\x1b[31m\x7f", "a?[31m?", "a?[31m?"},
+        {"a\nb\tc\r", "a?b?c?", "a\nb\tc?"},
+        {"\xc2\x9b"
+         "31m \xc2\xa0",
+         "??31m \xc2\xa0", "??31m \xc2\xa0"}, /* CSI of C1; a space */
+        {"\xe2\x80\xae"
+         "evil\xe2\x81\xa6",
+         "???evil???", "???evil???"}, /* turns the text */
+        {"\xe2\x80\x99\xe2\x80\xaf", "\xe2\x80\x99\xe2\x80\xaf", "\xe2\x80\x99\xe2\x80\xaf"},
+        {"\xff\xc3", "??", "??"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int lines = 0; lines < 2; lines++) {
+            char text[64];
+            snprintf(text, sizeof text, "%s", cases[i].text);
+            str_make_printable(text, strlen(text), lines);
+            assert_string_equal(text, lines ? cases[i].lines : cases[i].line);
+        }
+}
+
+static void words_for_a_shell(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_word(&b, "runs/a-1.b");
+    buf_word(&b, "");
+    buf_word(&b, "a b");
+    buf_word(&b, "$(x)'");
+    buf_word(&b, "~/x");
+    assert_string_equal(b.p, "runs/a-1.b'''a b''$(x)'\\''''~/x'");
+    buf_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(what_terminals_obey_is_not_shown),
+        TEST(words_for_a_shell),
         TEST(slices),
         TEST(a_buffer_is_always_terminated),
         TEST(a_shell_reads_the_same_word),
