@@ -1,6 +1,8 @@
 #include "config/bind.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"
@@ -133,9 +135,35 @@ static enum st check_text(const struct binding *b, struct node *n)
     return ST_OK;
 }
 
+/* "~/x" is below the home folder, as shells have it where they see it: bash leaves `a.b=~/x` alone,
+ * sh any `key=~/x`. "~name/x" is refused. */
+static enum st expand_home(const struct binding *b, struct node *n)
+{
+    const char *s = n->s.p, *home = getenv("HOME");
+    const size_t name = s[0] == '~' ? strcspn(s + 1, "/") : 0;
+    if (s[0] != '~' || (name > 0 && !s[1 + name]))
+        return ST_OK;
+    for (size_t i = 1; i <= name; i++)
+        if (!isalnum((unsigned char)s[i]) && !strchr("._-", s[i]))
+            return ST_OK;
+    if (name > 0) {
+        node_err(n, ST_USAGE, b->e, "%s: the home folder of %.*s is not looked up", b->o->key,
+                 (int)name, s + 1);
+        return err_hint(b->e, "write the folder out; ./%s is one of that name here", s);
+    }
+    if (!home || !*home) {
+        node_err(n, ST_USAGE, b->e, "%s: ~ is the home folder, and HOME is not set", b->o->key);
+        return err_hint(b->e, "write the folder out; ./%s is one of that name here", s);
+    }
+    n->s = sv_of(arena_printf(b->a, "%s%s", home, s + 1));
+    return ST_OK;
+}
+
 static enum st bind_str(struct binding *b)
 {
     TRY(check_text(b, b->n));
+    if (!b->o->allowed)
+        TRY(expand_home(b, b->n));
     if (b->o->allowed && allowed_index(b->o->allowed, b->n->s) < 0)
         return not_allowed(b);
     *(const char **)b->field = b->n->s.p;
@@ -185,6 +213,7 @@ static enum st bind_list(struct binding *b)
     *out = (struct option_list){.items = arena_array(b->a, const char *, b->n->n)};
     for (uint32_t i = 0; i < b->n->n; i++) {
         TRY(check_text(b, b->n->items[i]));
+        TRY(expand_home(b, b->n->items[i]));
         out->items[out->n++] = b->n->items[i]->s.p;
     }
     return ST_OK;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/map.h"
 #include "config/option.h"
 #include "config/plan.h"
 
@@ -12,6 +13,7 @@ struct merge {
     uint32_t bit; /* of the command */
     enum layer layer;
     const char *what;
+    bool unasked;
     struct err *e;
 };
 
@@ -28,7 +30,8 @@ static void record(struct merge *m, const char *key, const struct node *value)
                             .key = key,
                             .value = value ? node_copy(m->a, value) : NULL,
                             .layer = m->layer,
-                            .what = m->what};
+                            .what = m->what,
+                            .unasked = m->unasked};
     m->out->sets = s;
 }
 
@@ -64,8 +67,19 @@ static enum st section(struct merge *m, const char *key, struct node **out)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
+/* The keys that a map has, for many look-ups: map->pairs[i] by its key. */
+static void index_keys(struct map *index, struct arena *a, const struct node *map)
+{
+    map_init(index, a);
+    for (uint32_t i = 0; i < map->n; i++)
+        map_put(index, map->pairs[i].key.p, map->pairs[i].key.n, NULL)->i = i;
+}
+
+/* The keys of src are unique: what it adds to dst is not looked for again. */
 static enum st merge_map(struct merge *m, struct node *dst, const struct node *src, const char *key)
 {
+    struct map index;
+    index_keys(&index, m->a, dst);
     for (uint32_t i = 0; i < src->n; i++) {
         const struct node_pair *from = &src->pairs[i];
         const char *name = below(m->a, key, from->key);
@@ -75,21 +89,20 @@ static enum st merge_map(struct merge *m, struct node *dst, const struct node *s
                    "'%.*s': keys in files are nested, not dotted", (int)from->key.n, from->key.p);
             return err_hint(m->e, "write a: {b: value} for a.b");
         }
-        struct node_pair *to = pair_of(dst, from->key);
+        const struct map_entry *had = map_find(&index, from->key.p, from->key.n);
+        struct node_pair *to = had ? &dst->pairs[had->i] : node_append(m->a, dst, from->key);
         if (from->value->kind == NODE_MAP) {
-            if (!to || to->value->kind != NODE_MAP) {
-                struct node *map = node_new(m->a, NODE_MAP);
+            struct node *map = to->value;
+            if (!map || map->kind != NODE_MAP) {
+                to->value = map = node_new(m->a, NODE_MAP);
                 map->source = from->value->source;
                 map->line = from->value->line, map->column = from->value->column;
-                node_set(m->a, dst, from->key, map);
                 if (from->value->n == 0)
                     record(m, name, map);
             }
-            to = pair_of(dst, from->key);
-            TRY(merge_map(m, to->value, from->value, name));
+            TRY(merge_map(m, map, from->value, name));
         } else {
-            node_set(m->a, dst, from->key, node_copy(m->a, from->value));
-            to = pair_of(dst, from->key);
+            to->value = node_copy(m->a, from->value);
             record(m, name, from->value);
         }
         to->line = from->line, to->column = from->column;
@@ -101,9 +114,16 @@ static enum st merge_file(struct merge *m, const struct defaults_file *f)
 {
     m->layer = LAYER_FILE;
     m->what = f->path;
+    m->unasked = f->file->unasked;
     struct node *at;
     TRY(section(m, f->package, &at));
-    return merge_map(m, at, f->file->tree, f->package);
+    TRY(merge_map(m, at, f->file->tree, f->package));
+    const char *before = m->out->unasked;
+    if (m->unasked)
+        m->out->unasked =
+            before ? arena_printf(m->a, "%s, %s", before, f->file->name) : f->file->name;
+    m->unasked = false;
+    return ST_OK;
 }
 
 /* ---- the option table -------------------------------------------------------------------- */

@@ -14,12 +14,15 @@ struct layer_set {
     const struct node *value; /* before interpolation; NULL = removed */
     enum layer layer;
     const char *what; /* the file's path below its folder, or the override as typed */
+    bool unasked;     /* of a file that nobody named (config/source.h) */
 };
 
 struct composed {
     struct node *root;
     const struct layer_set *sets;
     const char *dir; /* the search folder of the primary file */
+    const char
+        *unasked; /* "configs/bench.yaml, configs/model/x.yaml": files that nobody named; NULL */
 };
 
 enum st compose(struct arena *a, const struct compose_args *args, struct composed *out,

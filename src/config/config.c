@@ -37,11 +37,50 @@ static enum st compose_args(struct arena *a, const struct config_args *args, str
     return compose(a, &c, out, e);
 }
 
+/* True: the record is about key or about a section or map around it. */
+static bool concerns(const struct layer_set *s, const char *key)
+{
+    size_t n = strlen(s->key);
+    return strncmp(key, s->key, n) == 0 && (key[n] == 0 || (!s->value && key[n] == '.'));
+}
+
+/* The newest layer that set the key or something below it; NULL = the default. */
+static const struct layer_set *decider(const struct layer_set *sets, const char *key)
+{
+    for (const struct layer_set *s = sets; s; s = s->older)
+        if (concerns(s, key) || option_is_below(s->key, key))
+            return s;
+    return NULL;
+}
+
+static enum st check_unasked(const struct config_args *args, const struct layer_set *sets,
+                             struct err *e)
+{
+    for (struct option_iter i = {0}; option_next(&i);) {
+        if (!i.o->starts || !(i.o->commands & command_bit(args->command)))
+            continue;
+        const struct layer_set *s = decider(sets, i.o->key);
+        if (!s || !s->unasked || !s->value || s->value->kind == NODE_NULL)
+            continue;
+        node_err(
+            s->value, ST_USAGE, e,
+            "%s decides what program runs, and this folder of configurations was not asked for",
+            s->key);
+        return err_hint(
+            e,
+            "if the file is to be trusted: --config-dir configs, TWINFER_CONFIG_DIR=configs, "
+            "or %s=... on the command line",
+            s->key);
+    }
+    return ST_OK;
+}
+
 enum st config_load(struct arena *a, const struct config_args *args, struct config *out,
                     struct err *e)
 {
     struct composed c;
     TRY(compose_args(a, args, &c, e));
+    TRY(check_unasked(args, c.sets, e));
     TRY(config_interpolate(a, c.root, e));
     *out = (struct config){.command = args->command,
                            .tree = c.root,
@@ -49,15 +88,9 @@ enum st config_load(struct arena *a, const struct config_args *args, struct conf
                            .config_name = primary_name(args),
                            .overrides = args->overrides,
                            .n_overrides = args->n_overrides,
-                           .sets = c.sets};
+                           .sets = c.sets,
+                           .unasked = c.unasked};
     return config_bind(a, c.root, command_bit(args->command), &out->plan, e);
-}
-
-/* True: the record is about key or about a section or map around it. */
-static bool concerns(const struct layer_set *s, const char *key)
-{
-    size_t n = strlen(s->key);
-    return strncmp(key, s->key, n) == 0 && (key[n] == 0 || (!s->value && key[n] == '.'));
 }
 
 enum config_origin config_origin(const struct config *c, const char *key)

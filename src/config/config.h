@@ -54,9 +54,12 @@ struct config {
     const char *const *overrides;
     size_t n_overrides;
     const struct layer_set *sets; /* for config_origin */
+    const char *unasked; /* files that count though nobody named them: compose.h; NULL = none */
 };
 
-/* Compose, interpolate, bind and validate one job. args' strings must outlive the arena's use. */
+/* Compose, interpolate, bind and validate one job. args' strings must outlive the arena's use. A
+ * setting that starts a program (option.starts) is refused where it comes from ./configs and nobody
+ * named that folder: it may be somebody else's. */
 enum st config_load(struct arena *a, const struct config_args *args, struct config *out,
                     struct err *e);
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fs.h"
 #include "base/hash.h"
@@ -228,9 +229,17 @@ static enum st resolve_stable_id(struct interpolation *x, const struct cursor *c
     return ST_OK;
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat s, t;
+    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
 /* A file that ships with twinfer: where the program was installed (<prefix>/bin/twinfer), else
- * below ./data, else where it was built (<tree>/build/twinfer). A package has documents of the same
- * names at its top, so the installed ones come first. */
+ * where it was built (<tree>/build/twinfer), in short where that is the working folder. A package
+ * has documents of the same names at its top, so the installed ones come first. Only for a program
+ * that lies alone it is below ./data, and never a program there (data:../adapters): the working
+ * folder may be somebody else's. */
 static enum st resolve_data(struct interpolation *x, const struct cursor *c, const char **args,
                             size_t n, struct node **out)
 {
@@ -238,14 +247,12 @@ static enum st resolve_data(struct interpolation *x, const struct cursor *c, con
     (void)n;
     const char *here = arena_printf(x->a, "data/%s", args[0]);
     const char *prefix = fs_dir(x->a, fs_self_dir(x->a));
-    const char *places[] = {arena_printf(x->a, "%s/share/twinfer/%s", prefix, here), here,
-                            arena_printf(x->a, "%s/%s", prefix, here)};
-    const char *found = here;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (fs_exists(places[i])) {
-            found = places[i];
-            break;
-        }
+    const char *installed = arena_printf(x->a, "%s/share/twinfer/%s", prefix, here);
+    const char *built = arena_printf(x->a, "%s/%s", prefix, here), *found = here;
+    if (fs_exists(installed))
+        found = installed;
+    else if ((fs_exists(built) || strstr(args[0], "..")) && !is_same_file(built, here))
+        found = built;
     *out = node_str(x->a, found);
     return ST_OK;
 }

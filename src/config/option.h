@@ -48,6 +48,8 @@ struct option {
     const char *unit;    /* "1/s", "tokens", "ns"; NULL = none */
     const char *def;     /* as typed on a command line; NULL = unset: NULL, 0, false, no items */
     double min, max;     /* OPT_INT, OPT_DOUBLE, inclusive; INFINITY = open; both 0 = no limit */
+    bool starts;         /* it names a program or library that this one runs, or what that does: it
+                          * is not taken from a file that nobody named (config/source.h) */
     bool null_is_word;   /* OPT_STR: null is one of its names, not "unset" */
     const char *allowed; /* "a|b|c": OPT_ENUM's values; OPT_STR: others are refused; NULL = any */
     uint32_t commands;   /* CMD_... bits. On the command line of another command the key is

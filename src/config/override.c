@@ -470,3 +470,47 @@ enum st override_pieces(struct arena *a, const struct override *o, bool commas, 
     vec_free(&args);
     return st;
 }
+
+/* ---- to be typed ------------------------------------------------------------------------- */
+
+/* A text as a value of the grammar: in quotes where a character in it has a meaning there. */
+static void put_value(struct buf *out, const char *text)
+{
+    const size_t n = strlen(text);
+    const bool plain =
+        n > 0 && !strpbrk(text, ",()[]{}:=\\'\"") && text[0] != ' ' && text[n - 1] != ' ';
+    if (plain) {
+        buf_puts(out, text);
+        return;
+    }
+    buf_putc(out, '\'');
+    for (const char *p = text; *p; p++) {
+        if (*p == '\'')
+            buf_putc(out, '\\');
+        buf_putc(out, *p);
+    }
+    buf_putc(out, '\'');
+}
+
+void override_word(struct buf *out, const char *key, const char *text)
+{
+    struct buf value = {0};
+    put_value(&value, text);
+    buf_printf(out, "%s=", key);
+    buf_word(out, buf_str(&value));
+    buf_free(&value);
+}
+
+void override_list_word(struct buf *out, const char *key, const char *const *texts, size_t n)
+{
+    struct buf value = {0};
+    buf_putc(&value, '[');
+    for (size_t i = 0; i < n; i++) {
+        buf_puts(&value, i ? "," : "");
+        put_value(&value, texts[i]);
+    }
+    buf_putc(&value, ']');
+    buf_printf(out, "%s=", key);
+    buf_shell(out, buf_str(&value));
+    buf_free(&value);
+}

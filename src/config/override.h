@@ -46,4 +46,9 @@ struct node *override_scalar(struct arena *a, struct sv text);
 enum st override_pieces(struct arena *a, const struct override *o, bool commas, struct sv **out,
                         size_t *n, struct err *e);
 
+/* An override to be typed in a shell, which reads back as these texts: key=text, and of a list
+ * key='[a,b]'. */
+void override_word(struct buf *out, const char *key, const char *text);
+void override_list_word(struct buf *out, const char *key, const char *const *texts, size_t n);
+
 #endif

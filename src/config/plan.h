@@ -155,7 +155,8 @@ struct plan {
     int chat_template; /* enum chat_template of model/chat_template.h */
     struct {
         const char *host, *model, *api_key_env, *api_key_file;
-        int64_t port, max_pending, max_connections, max_body_bytes, max_held_bytes;
+        int64_t port, max_pending, max_connections, max_per_address, max_body_bytes, max_held_bytes;
+        struct option_list hosts;
         int64_t max_header_bytes, max_unread_tokens, threads;
         double idle_timeout_s, drain_s, temperature;
     } server;

@@ -19,7 +19,7 @@ enum st sources_init(struct arena *a, struct sources *s, const char *config_dir,
         s->dirs[s->n_dirs++] = config_dir;
     }
     if (fs_is_dir("configs"))
-        s->dirs[s->n_dirs++] = "configs";
+        s->dirs[s->n_dirs++] = s->unasked = "configs";
     const char *installed = arena_printf(a, "%s/share/twinfer/configs", fs_dir(a, fs_self_dir(a)));
     if (fs_is_dir(installed))
         s->dirs[s->n_dirs++] = installed;
@@ -50,6 +50,11 @@ static const char *package_header(struct arena *a, struct sv text)
     return NULL;
 }
 
+static bool same_text(const struct embed_file *row, struct sv text)
+{
+    return row && row->size == text.n && memcmp(row->bytes, text.p, text.n) == 0;
+}
+
 static enum st parse(struct arena *a, struct sv text, struct source_file *out, struct err *e)
 {
     out->package = package_header(a, text);
@@ -66,6 +71,7 @@ enum st sources_load(struct arena *a, const struct sources *s, const char *path,
                      struct source_file *out, struct err *e)
 {
     const char *name = arena_printf(a, "%s.yaml", path);
+    const struct embed_file *row = s->embedded ? embed_find(s->embedded, name) : NULL;
     for (int i = 0; i < s->n_dirs; i++) {
         const char *file = fs_join(a, s->dirs[i], name);
         if (!fs_exists(file))
@@ -74,10 +80,11 @@ enum st sources_load(struct arena *a, const struct sources *s, const char *path,
             return err_set(e, ST_USAGE, "%s is a directory, not a configuration file", file);
         struct sv text;
         TRY(fs_read(a, file, YAML_MAX_BYTES, &text, e));
-        *out = (struct source_file){.name = file, .dir = s->dirs[i]};
+        *out = (struct source_file){.name = file,
+                                    .dir = s->dirs[i],
+                                    .unasked = s->dirs[i] == s->unasked && !same_text(row, text)};
         return parse(a, text, out, e);
     }
-    const struct embed_file *row = s->embedded ? embed_find(s->embedded, name) : NULL;
     if (!row)
         return ST_END;
     *out = (struct source_file){.name = arena_printf(a, "%s/%s", source_built_in, name),

@@ -9,6 +9,7 @@
 struct sources {
     const char *dirs[3]; /* searched in this order; of the arena */
     int n_dirs;
+    const char *unasked; /* the one of them that nobody named, ./configs; NULL = none */
     const struct embed_file *embedded; /* searched last; may be NULL */
 };
 
@@ -23,6 +24,7 @@ struct source_file {
     const char *dir;     /* of the search path: "configs", "(built in)" */
     const char *package; /* of a `# @package` header, or NULL */
     struct node *tree;   /* a map */
+    bool unasked;        /* found in ./configs, and not what is inside the program */
 };
 
 /* The file `path` ("model/x", without .yaml), parsed. ST_END when there is none. */

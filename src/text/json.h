@@ -31,6 +31,8 @@ struct json_limits {
     uint32_t max_depth;      /* 0 = 64 */
     size_t max_string_bytes; /* 0 = 16 MiB */
     size_t max_bytes;        /* of a whole document; 0 = 64 MiB (trees only) */
+    size_t max_values;       /* of a whole document; 0 = 8 Mi, or max_bytes / 8 where that is more:
+                                a tree takes some 64 bytes for each (trees only) */
     uint32_t first_line;     /* number of the text's first line, for places; 0 = 1 */
     /* Python's json module writes NaN, Infinity and -Infinity, which RFC 8259 has not: read NaN as
      * null and the others as JSON_FLOAT. */

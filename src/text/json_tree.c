@@ -15,6 +15,7 @@ struct builder {
     VEC(struct node_pair) pairs; /* of open maps; the last value may be missing */
     VEC(size_t) first;           /* per open container: its first item or pair */
     struct node *root;
+    size_t values, max_values;
 };
 
 static struct node *make(struct builder *b, enum node_kind kind)
@@ -22,6 +23,7 @@ static struct node *make(struct builder *b, enum node_kind kind)
     struct node *n = node_new(b->a, kind);
     n->source = b->source;
     json_place(b->r, &n->line, &n->column);
+    b->values++;
     return n;
 }
 
@@ -83,7 +85,7 @@ static void key(struct builder *b)
 
 static enum st build(struct builder *b, struct err *e)
 {
-    for (;;) {
+    while (b->values <= b->max_values) {
         struct node *n;
         switch (json_next(b->r, e)) {
         case JSON_END:
@@ -137,6 +139,8 @@ static enum st build(struct builder *b, struct err *e)
             return e->st;
         }
     }
+    return err_set(e, ST_INPUT, "%s has more than %zu values; the limit for this kind of file",
+                   b->source, b->max_values);
 }
 
 static size_t byte_limit(const struct json_limits *limits)
@@ -145,13 +149,22 @@ static size_t byte_limit(const struct json_limits *limits)
     return limits && limits->max_bytes ? limits->max_bytes : MAX_BYTES;
 }
 
+static size_t value_limit(const struct json_limits *limits)
+{
+    enum { MAX_VALUES = 8 << 20, BYTES_PER_VALUE = 8 };
+    if (limits && limits->max_values)
+        return limits->max_values;
+    const size_t n = byte_limit(limits) / BYTES_PER_VALUE;
+    return n > MAX_VALUES ? n : MAX_VALUES;
+}
+
 enum st json_parse(struct arena *a, const char *source, struct sv text,
                    const struct json_limits *limits, struct node **out, struct err *e)
 {
     if (text.n > byte_limit(limits))
         return err_set(e, ST_INPUT, "%s has %zu bytes; the limit for this kind of file is %zu",
                        source, text.n, byte_limit(limits));
-    struct builder b = {.a = a, .source = arena_str(a, source)};
+    struct builder b = {.a = a, .source = arena_str(a, source), .max_values = value_limit(limits)};
     b.r = json_reader_new(source, limits);
     json_feed(b.r, text.p, text.n);
     enum st st = build(&b, e);

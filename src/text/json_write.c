@@ -16,6 +16,32 @@ static void put_escaped(struct buf *out, unsigned char c)
         buf_printf(out, "\\u%04x", c);
 }
 
+/* Control characters beyond ASCII, and those that turn the direction of a text, are written as
+ * escapes too: a terminal obeys them. Returns how many bytes at p are written. */
+static size_t put_special(struct buf *out, const char *p)
+{
+    const unsigned char *u = (const unsigned char *)p;
+    const size_t n = str_unprintable(p);
+    if (n == 0 && u[0] >= 0x80) { /* begins a character like one of those; the rest is plain */
+        buf_putc(out, *p);
+        return 1;
+    }
+    if (u[0] < 0x7f) {
+        put_escaped(out, u[0]);
+        return 1;
+    }
+    const unsigned c = n == 1   ? u[0]
+                       : n == 2 ? (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu)
+                                : (u[0] & 0xfu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu);
+    buf_printf(out, "\\u%04x", c);
+    return n;
+}
+
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && c != 0xc2 && c != 0xe2;
+}
+
 void json_quote(struct buf *out, struct sv text)
 {
     buf_putc(out, '"');
@@ -23,12 +49,12 @@ void json_quote(struct buf *out, struct sv text)
         const char *valid = p + str_utf8_valid(p, (size_t)(end - p));
         while (p < valid) {
             const char *q = p;
-            while (q < valid && (unsigned char)*q >= 0x20 && *q != '"' && *q != '\\')
+            while (q < valid && is_plain((unsigned char)*q))
                 q++;
             buf_add(out, p, (size_t)(q - p));
-            if (q < valid)
-                put_escaped(out, (unsigned char)*q++);
             p = q;
+            if (q < valid)
+                p += put_special(out, q);
         }
         if (p < end) {
             buf_puts(out, REPLACEMENT);

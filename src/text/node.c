@@ -141,15 +141,20 @@ static struct node_pair *find_pair(const struct node *map, struct sv key)
     return NULL;
 }
 
+struct node_pair *node_append(struct arena *a, struct node *map, struct sv key)
+{
+    map->pairs = grown(a, map, map->pairs, sizeof *map->pairs);
+    struct node_pair *p = &map->pairs[map->n++];
+    *p = (struct node_pair){.key = copy_text(a, key)};
+    return p;
+}
+
 struct node *node_set(struct arena *a, struct node *map, struct sv key, struct node *value)
 {
     ASSERT(map->kind == NODE_MAP);
     struct node_pair *p = find_pair(map, key);
-    if (!p) {
-        map->pairs = grown(a, map, map->pairs, sizeof *p);
-        p = &map->pairs[map->n++];
-        *p = (struct node_pair){.key = copy_text(a, key)};
-    }
+    if (!p)
+        p = node_append(a, map, key);
     p->value = value;
     p->line = value->line;
     p->column = value->column;
@@ -321,6 +326,16 @@ enum st node_get_str(const struct node *map, const char *key, const char **out, 
     struct node *n = NULL;
     TRY(member(map, key, &n, e));
     return node_to_str(n, key, out, e);
+}
+
+enum st node_check_version(const struct node *doc, const char *key, int newest, struct err *e)
+{
+    const struct node *version = node_find(doc, key);
+    if (!version || version->kind != NODE_INT || version->i <= newest)
+        return ST_OK;
+    node_err(version, ST_INPUT, e, "%s: %lld is newer than %d, the newest this program knows", key,
+             (long long)version->i, newest);
+    return err_hint(e, "use a newer twinfer");
 }
 
 enum st node_err(const struct node *n, enum st st, struct err *e, const char *fmt, ...)

@@ -55,6 +55,8 @@ struct node *node_copy(struct arena *a, const struct node *n); /* deep */
 void node_push(struct arena *a, struct node *list, struct node *item);
 /* Set or replace; a new key goes to the end. Returns value. */
 struct node *node_set(struct arena *a, struct node *map, struct sv key, struct node *value);
+/* A pair with a key that the map is known not to have, and no value yet. Valid until the next. */
+struct node_pair *node_append(struct arena *a, struct node *map, struct sv key);
 struct node *node_put(struct arena *a, struct node *map, const char *key, struct node *value);
 bool node_remove(struct node *map, struct sv key);
 
@@ -83,6 +85,10 @@ enum st node_to_int(const struct node *n, const char *what, int64_t min, int64_t
 enum st node_to_double(const struct node *n, const char *what, double min, double max, double *out,
                        struct err *e);
 enum st node_to_str(const struct node *n, const char *what, const char **out, struct err *e);
+
+/* A document's version, an integer under `key`: ST_INPUT when it is newer than `newest`. Absent or
+ * of another kind is fine: of before versions, or of another program. */
+enum st node_check_version(const struct node *doc, const char *key, int newest, struct err *e);
 
 /* An error at a node's place: "source:line:column: text"; the text alone for a node made by the
  * program. */

@@ -38,9 +38,10 @@ void table_cell(struct table *t, const char *fmt, ...)
     va_start(ap, fmt);
     char *s = arena_vprintf(t->a, fmt, ap);
     va_end(ap);
-    for (char *p = s; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+    for (char *p = s; *p; p++) /* on one line; str_make_printable makes '?' of the others */
+        if (*p == '\n' || *p == '\r' || *p == '\t')
             *p = ' ';
+    str_make_printable(s, strlen(s), false);
     t->cell[t->cells++] = s;
 }
 

@@ -16,6 +16,7 @@ struct loader {
     yaml_parser_t parser;
     struct map anchors; /* name -> struct node *, complete nodes only */
     uint32_t nodes, depth;
+    size_t repeated; /* bytes of texts that aliases stand for */
 };
 
 static enum st at_mark(struct loader *l, yaml_mark_t mark, struct err *e, const char *fmt, ...)
@@ -92,8 +93,16 @@ static void remember(struct loader *l, const yaml_char_t *anchor, struct node *n
         map_put(&l->anchors, (const char *)anchor, strlen((const char *)anchor), NULL)->p = n;
 }
 
-/* A copy for an alias. Texts are shared: they never change, and copying them would let a few bytes
- * of YAML ask for terabytes. */
+static enum st repeat(struct loader *l, size_t bytes, yaml_mark_t mark, struct err *e)
+{
+    l->repeated += bytes;
+    if (l->repeated <= YAML_MAX_BYTES)
+        return ST_OK;
+    return at_mark(l, mark, e, "more than %d bytes of text once anchors are expanded",
+                   YAML_MAX_BYTES);
+}
+
+/* A copy for an alias. Texts are shared: they never change. */
 static enum st expand(struct loader *l, const struct node *n, yaml_mark_t mark, struct node **out,
                       struct err *e)
 {
@@ -101,6 +110,8 @@ static enum st expand(struct loader *l, const struct node *n, yaml_mark_t mark, 
     struct node *c = arena_copy(l->a, n, sizeof *n);
     c->cap = c->n;
     *out = c;
+    if (n->kind == NODE_STR)
+        TRY(repeat(l, n->s.n, mark, e));
     if (n->kind != NODE_LIST && n->kind != NODE_MAP)
         return ST_OK;
     TRY(enter(l, mark, e));
@@ -110,8 +121,10 @@ static enum st expand(struct loader *l, const struct node *n, yaml_mark_t mark, 
             TRY(expand(l, n->items[i], mark, &c->items[i], e));
     } else {
         c->pairs = arena_copy(l->a, n->pairs, n->n * sizeof *n->pairs);
-        for (uint32_t i = 0; i < n->n; i++)
+        for (uint32_t i = 0; i < n->n; i++) {
+            TRY(repeat(l, n->pairs[i].key.n, mark, e));
             TRY(expand(l, n->pairs[i].value, mark, &c->pairs[i].value, e));
+        }
     }
     l->depth--;
     return ST_OK;

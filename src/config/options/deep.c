@@ -52,9 +52,10 @@ static const struct option rows[] = {
     {KEY(deep.inputs), .commands = CMD_DEEP,
      .help = "files and folders that inputs.yaml names with size and hash, beside those in the "
              "command"},
-    {KEY(deep.library), .commands = CMD_DEEP,
+    {KEY(deep.library), .starts = true, .commands = CMD_DEEP,
      .help = "path of libtwinfer_inject.so; the one beside this program when unset"},
-    {KEY(deep.cupti), .commands = CMD_DEEP, .help = "path of libcupti; found when unset"},
+    {KEY(deep.cupti), .starts = true, .commands = CMD_DEEP,
+     .help = "path of libcupti; found when unset"},
 };
 
 OPTION_SECTION(deep, rows);

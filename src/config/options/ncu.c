@@ -7,7 +7,8 @@ static const struct option rows[] = {
      .help = "tables of Nsight Compute made before, on any machine: ncu --csv, either page"},
     {KEY(ncu.enabled), .def = "true", .commands = CMD_DEEP,
      .help = "run Nsight Compute on the top kernels"},
-    {KEY(ncu.path), .def = "ncu", .commands = CMD_DEEP, .help = "Nsight Compute's program"},
+    {KEY(ncu.path), .starts = true, .def = "ncu", .commands = CMD_DEEP,
+     .help = "Nsight Compute's program"},
     {KEY(ncu.set), .commands = CMD_DEEP, .when = ON,
      .help = "set of sections, as basic, roofline or full"},
     {KEY(ncu.sections), .commands = CMD_DEEP, .when = ON, .help = "further sections"},
@@ -37,7 +38,7 @@ static const struct option rows[] = {
      .help = "launches left out first"},
     {KEY(ncu.launch_count), .def = "2", .max = 1e9, .commands = CMD_DEEP, .when = ON,
      .help = "launches profiled; 0 is all"},
-    {KEY(ncu.args), .commands = CMD_DEEP, .when = ON, .help = "further arguments"},
+    {KEY(ncu.args), .starts = true, .commands = CMD_DEEP, .when = ON, .help = "further arguments"},
 };
 
 OPTION_SECTION(ncu, rows);

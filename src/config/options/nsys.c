@@ -3,7 +3,8 @@
 #define CHOSEN WHEN(IS("deep.timeline", "nsys"))
 
 static const struct option rows[] = {
-    {KEY(nsys.path), .def = "nsys", .commands = CMD_DEEP, .help = "Nsight Systems' program"},
+    {KEY(nsys.path), .starts = true, .def = "nsys", .commands = CMD_DEEP,
+     .help = "Nsight Systems' program"},
     {KEY(nsys.trace), .def = "cuda,nvtx,osrt", .commands = CMD_DEEP, .when = CHOSEN,
      .help = "what it traces"},
     {KEY(nsys.sample), .def = "none", .allowed = "none|process-tree|system-wide",
@@ -18,7 +19,7 @@ static const struct option rows[] = {
      .help = "what its end does: none, stop, stop-shutdown, repeat:N, repeat-shutdown:N"},
     {KEY(nsys.reports), .commands = CMD_DEEP, .when = CHOSEN,
      .help = "reports of nsys stats to keep, as CSV"},
-    {KEY(nsys.args), .commands = CMD_DEEP, .when = CHOSEN,
+    {KEY(nsys.args), .starts = true, .commands = CMD_DEEP, .when = CHOSEN,
      .help = "further arguments of nsys profile"},
 };
 

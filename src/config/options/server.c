@@ -9,7 +9,12 @@ static const struct option rows[] = {
     {KEY(server.max_pending), .unit = "requests", .def = "1024", .min = 1, .max = 1 << 20,
      .commands = CMD_SERVE, .help = "requests taken in and not over; more are answered with 429"},
     {KEY(server.max_connections), .def = "4096", .min = 1, .max = 1 << 20, .commands = CMD_SERVE,
-     .help = "open connections; more are not accepted"},
+     .help = "open connections; one more takes the place of one that sent no request yet"},
+    {KEY(server.max_per_address), .def = "3584", .min = 1, .max = 1 << 20, .commands = CMD_SERVE,
+     .help = "the same of one client's address (of IPv6: of its network)"},
+    {KEY(server.hosts), .commands = CMD_SERVE,
+     .help = "names that clients may call this server by (the Host header) besides localhost, its "
+             "address and its machine's name; * is any"},
     {KEY(server.max_body_bytes), .unit = "bytes", .def = "16777216", .min = 1024, .max = 1 << 30,
      .commands = CMD_SERVE, .help = "largest body of a request; a larger one is answered with 413"},
     {KEY(server.max_held_bytes), .unit = "bytes", .def = "268435456", .min = 1024, .max = INFINITY,

@@ -42,9 +42,9 @@ static const struct option rows[] = {
     {KEY(capture.stop_timeout_s), .unit = "s", .def = "10", .max = 1e6, .commands = CMD_CAPTURE,
      .help = "how long the command may take to end when it is told to, before it is killed; a "
              "second signal kills it at once"},
-    {KEY(trace.library), .commands = CMD_TRACE | CMD_CAPTURE,
+    {KEY(trace.library), .starts = true, .commands = CMD_TRACE | CMD_CAPTURE,
      .help = "path of libtwinfer_inject.so; the one beside this program when unset"},
-    {KEY(trace.cupti), .commands = CMD_TRACE | CMD_CAPTURE,
+    {KEY(trace.cupti), .starts = true, .commands = CMD_TRACE | CMD_CAPTURE,
      .help = "path of libcupti; the one that the process has loaded, or that is found, when unset"},
 };
 

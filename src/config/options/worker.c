@@ -1,7 +1,8 @@
 #include "config/options/options.h"
 
 static const struct option rows[] = {
-    {KEY(worker.command), .commands = DRIVEN, .when = WHEN(IS("engine.kind", "worker")),
+    {KEY(worker.command), .starts = true, .commands = DRIVEN,
+     .when = WHEN(IS("engine.kind", "worker")),
      .help =
          "program and arguments of engine=worker; docs/worker-protocol.md says what it must speak"},
     {KEY(worker.prompt), .def = "ids", .allowed = "ids|text", .commands = DRIVES,
@@ -24,7 +25,8 @@ static const struct option rows[] = {
     {KEY(worker.clock_rounds), .def = "32", .min = 1, .max = 100000, .commands = DRIVEN,
      .when = WHEN(IS("engine.kind", "worker")),
      .help = "messages that compare its clock with ours, before the run and after it"},
-    {KEY(worker.options), .commands = DRIVEN, .when = WHEN(IS("engine.kind", "worker")),
+    {KEY(worker.options), .starts = true, .commands = DRIVEN,
+     .when = WHEN(IS("engine.kind", "worker")),
      .help = "settings of the worker itself, handed over as they are"},
 };
 

@@ -66,6 +66,25 @@ static enum st get_string_pattern(struct tokenizer *t, const struct node *step, 
     return get_text(t, p, "String", false, out, e);
 }
 
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* What one file may ask for: known tokenizers have at most 8 steps, make 12 bytes of one (a text of
+ * one space: prepended and replaced), and frame a text by 2 tokens. Without a bound, 20 steps that
+ * replace a by ten of it ask for 10^20 bytes. */
+enum { MOST_STEPS = 64, MOST_GROWTH = 64, MOST_FRAME_TOKENS = 64 };
+
+/* n bytes take the place of `of` bytes, after the steps before. */
+static enum st grow(const struct node *step, double *growth, size_t n, size_t of, struct err *e)
+{
+    if (n > of)
+        *growth *= (double)n / (double)of;
+    if (*growth <= MOST_GROWTH)
+        return ST_OK;
+    return node_err(step, ST_INPUT, e,
+                    "up to here a text becomes up to %.3g times as long; the limit is %d", *growth,
+                    (int)MOST_GROWTH);
+}
+
 /* ---- steps: one table for each of the four kinds --------------------------------------------- */
 
 struct step_reader {
@@ -81,6 +100,8 @@ static enum st read_step(struct tokenizer *t, const struct node *step, const cha
         return node_err(step, ST_INPUT, e, "%s: expected a map, got %s", what,
                         node_kind_name(step->kind));
     TRY(node_get_str(step, "type", &type, e));
+    if (++t->n_steps > MOST_STEPS)
+        return node_err(step, ST_INPUT, e, "%s: more than %d steps", what, (int)MOST_STEPS);
     for (; table->type; table++) {
         if (strcmp(table->type, type) == 0) {
             TRY(tokenizer_only_keys(step, table->keys, e));
@@ -120,6 +141,7 @@ static enum st read_prepend(struct tokenizer *t, const struct node *step, struct
 {
     struct normalizer n = {.kind = NORMALIZE_PREPEND};
     TRY(get_text(t, step, "prepend", true, &n.what, e));
+    TRY(grow(step, &t->growth, 1 + n.what.n, 1, e));
     vec_push(&t->normalizers.steps, n);
     return ST_OK;
 }
@@ -129,6 +151,7 @@ static enum st read_replace(struct tokenizer *t, const struct node *step, struct
     struct normalizer n = {.kind = NORMALIZE_REPLACE};
     TRY(get_string_pattern(t, step, &n.what, e));
     TRY(get_text(t, step, "content", true, &n.with, e));
+    TRY(grow(step, &t->growth, n.with.n, n.what.n, e));
     vec_push(&t->normalizers.steps, n);
     return ST_OK;
 }
@@ -255,6 +278,7 @@ static enum st read_metaspace(struct tokenizer *t, const struct node *step, stru
         return node_err(step, ST_INPUT, e,
                         "pre_tokenizer: a step behind ByteLevel is not supported");
     TRY(get_text(t, step, "replacement", false, &s.space, e));
+    TRY(grow(step, &t->growth, 1 + s.space.n, 1, e));
     TRY(get_front(step, &s.front, e));
     TRY(tokenizer_flag(step, "split", true, &splits, e));
     vec_push(&t->splitters.steps, s);
@@ -330,6 +354,10 @@ static enum st read_template(struct tokenizer *t, const struct node *step, struc
                 vec_push(&t->after, id);
             else
                 vec_push(&outer, id);
+            if (t->before.n + outer.n + t->after.n > MOST_FRAME_TOKENS)
+                st =
+                    node_err(item, ST_INPUT, e, "post_processor: more than %d tokens around a text",
+                             (int)MOST_FRAME_TOKENS);
         }
     }
     if (st == ST_OK && !after)
@@ -389,6 +417,7 @@ static enum st read_decode_replace(struct tokenizer *t, const struct node *step,
     struct decoder d = {.kind = DECODE_REPLACE};
     TRY(get_string_pattern(t, step, &d.what, e));
     TRY(get_text(t, step, "content", true, &d.with, e));
+    TRY(grow(step, &t->ungrowth, d.with.n, d.what.n, e));
     vec_push(&t->decoders.steps, d);
     return ST_OK;
 }
@@ -458,6 +487,7 @@ enum st tokenizer_read(struct tokenizer *t, const struct node *root, struct err 
         if (tokenizer_member(root, unused[i]))
             return node_err(tokenizer_member(root, unused[i]), ST_INPUT, e,
                             "%s: is not supported; set it to null", unused[i]);
+    t->growth = t->ungrowth = 1;
     TRY(read_optional(t, root, "normalizer", normalizer_table, e));
     TRY(read_optional(t, root, "pre_tokenizer", splitter_table, e));
     TRY(node_get(root, "model", NODE_MAP, &model, e));

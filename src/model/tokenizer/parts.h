@@ -26,6 +26,9 @@ struct tokenizer {
     struct decoders decoders;
     VEC(int32_t) before; /* ids added by the post-processor */
     VEC(int32_t) after;
+    /* Of tokenizer_read: */
+    int64_t n_steps;         /* of all four kinds so far */
+    double growth, ungrowth; /* most bytes that a byte becomes in encoding, in decoding */
 };
 
 /* Fill t (zeroed but for its arena) from the tree of a tokenizer.json. The tree may go afterwards.

@@ -284,6 +284,7 @@ static void put_added(struct tokenizer *t, struct sv content, const struct added
 
 enum st tokenizer_read_added(struct tokenizer *t, const struct node *list, struct err *e)
 {
+    enum { MOST_CONTENT = 1024 };
     int64_t largest = -1;
     struct added_token *rows = arena_array(t->a, struct added_token, list->n);
     for (uint32_t i = 0; i < list->n; i++) {
@@ -303,7 +304,9 @@ enum st tokenizer_read_added(struct tokenizer *t, const struct node *list, struc
         TRY(read_flags(row, &rows[i], e));
         struct sv content = {arena_strn(t->a, n->s.p, n->s.n), n->s.n};
         if (content.n == 0)
-            continue; /* the library ignores it too */
+            continue;                 /* the library ignores it too */
+        if (content.n > MOST_CONTENT) /* it is looked for from every byte of a text */
+            return node_err(n, ST_INPUT, e, "content: more than %d bytes", (int)MOST_CONTENT);
         TRY(check_id(t, row, content, id, e));
         rows[i].id = (int32_t)id;
         put_added(t, content, &rows[i]);

@@ -176,9 +176,41 @@ static void deep_nesting_is_refused(void **state)
     assert_non_null(strstr(err_cause(&t->e, 0), "too deeply nested at character 33 of ["));
 }
 
+/* What is printed to be typed reads back as it was, by a shell and then here. */
+static void words_read_back(void **state)
+{
+    struct test *t = *state;
+    static const char *const texts[] = {"runs/a", "a,b", "it's", "a b", "$(x)", "[x]", "k=v"};
+    enum { N = sizeof texts / sizeof *texts };
+    struct buf word = {0}, list = {0};
+    override_word(&word, "out", "runs/a");
+    assert_string_equal(word.p, "out=runs/a");
+    override_list_word(&list, "report.inputs", texts, 1);
+    assert_string_equal(list.p, "report.inputs='[runs/a]'");
+    buf_clear(&list);
+    override_list_word(&list, "k", texts, N);
+    buf_clear(&word);
+    buf_printf(&word, "printf %%s %s", list.p);
+    FILE *sh = popen(word.p, "r");
+    char typed[256] = "";
+    assert_non_null(sh);
+    assert_true(fread(typed, 1, sizeof typed - 1, sh) > 0);
+    pclose(sh);
+    struct override o;
+    struct node *n;
+    assert_ok(override_parse(t->a, typed, &o, &t->e), t);
+    assert_ok(override_value(t->a, &o, VALUE_LIST, &n, &t->e), t);
+    assert_int_equal(n->n, N);
+    for (size_t i = 0; i < N; i++)
+        assert_string_equal(n->items[i]->s.p, texts[i]);
+    buf_free(&word);
+    buf_free(&list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(words_read_back),
         TEST(the_sign_tells_the_kind),
         TEST(a_bad_key_is_named),
         TEST(a_value_has_the_kind_it_spells),

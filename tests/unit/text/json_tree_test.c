@@ -106,9 +106,20 @@ static void a_map_of_a_hundred_thousand_keys(void **state)
     buf_free(&b);
 }
 
+static void values_are_counted(void **state)
+{
+    struct test *t = *state;
+    struct node *n;
+    const struct json_limits limits = {.max_values = 4};
+    assert_ok(json_parse(t->a, "a.json", SV("[1,2,{}]"), &limits, &n, &t->e), t);
+    assert_err(json_parse(t->a, "a.json", SV("[1,2,{},3,4]"), &limits, &n, &t->e), ST_INPUT, t,
+               "a.json has more than 4 values; the limit for this kind of file");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(values_are_counted),
         TEST(a_tree_keeps_order_and_kinds),
         TEST(nodes_and_keys_know_their_place),
         TEST(duplicate_keys_are_refused),

@@ -30,7 +30,7 @@ static void text_is_escaped(void **state)
     assert_string_equal(quoted(t, SV("")), "\"\"");
     assert_string_equal(quoted(t, SV("a\"b\\c/d")), "\"a\\\"b\\\\c/d\"");
     assert_string_equal(quoted(t, SV("\b\f\n\r\t\x01\x1f\x7f")),
-                        "\"\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\"");
+                        "\"\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\"");
     assert_string_equal(quoted(t, SV("a\0b")), "\"a\\u0000b\"");
     assert_string_equal(quoted(t, SV("\xc3\xa9\xf0\x9f\x98\x80")), "\"\xc3\xa9\xf0\x9f\x98\x80\"");
 }
@@ -82,9 +82,18 @@ static void numbers_are_exact_and_short(void **state)
     buf_free(&b);
 }
 
+/* What a terminal obeys is an escape, and reads back. */
+static void no_terminal_obeys_it(void **state)
+{
+    struct test *t = *state;
+    assert_string_equal(quoted(t, SV("\xc2\x9b \xe2\x80\xae \xe2\x81\xa9 \xc2\xa0\xe2\x82\xac")),
+                        "\"\\u009b \\u202e \\u2069 \xc2\xa0\xe2\x82\xac\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(no_terminal_obeys_it),
         TEST(text_is_escaped),
         TEST(bytes_that_are_not_utf8_are_replaced),
         TEST(indented),

@@ -176,9 +176,23 @@ static void what_is_unknown_is_null(void **state)
     assert_int_equal(node_str_or_null(t->a, "")->kind, NODE_STR);
 }
 
+static void newer_versions_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct node *n;
+    assert_ok(json_parse(t->a, "a.json", SV("{\"v\": 2, \"w\": \"v1\"}"), NULL, &n, &t->e), t);
+    assert_ok(node_check_version(n, "v", 2, &t->e), t);
+    assert_ok(node_check_version(n, "w", 1, &t->e), t); /* another program's */
+    assert_ok(node_check_version(n, "none", 1, &t->e), t);
+    assert_err(node_check_version(n, "v", 1, &t->e), ST_INPUT, t,
+               "a.json:1:7: v: 2 is newer than 1, the newest this program knows\n"
+               "hint: use a newer twinfer");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(newer_versions_are_refused),
         TEST(lists_and_maps_grow_in_order),
         TEST(set_replaces_in_place),
         TEST(remove_keeps_the_order),

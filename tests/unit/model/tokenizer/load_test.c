@@ -161,8 +161,87 @@ static void split_behaviours(void **state)
     }
 }
 
+/* A small file must not ask for any memory or time. */
+static void files_are_bounded(void **state)
+{
+    struct test *t = *state;
+    struct tokenizer *k;
+    struct buf b = {0};
+    static const char replace[] =
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaa\"}";
+    const char *two = arena_printf(t->a, "%s,%s", replace, replace);
+    assert_ok(load(t,
+                   arena_printf(t->a,
+                                FILE_OF("\"normalizer\":{\"type\":\"Sequence\","
+                                        "\"normalizers\":[%s]}"),
+                                two),
+                   &k),
+              t);
+    tokenizer_free(&k);
+    assert_err(
+        load(t,
+             arena_printf(t->a,
+                          FILE_OF("\"normalizer\":{\"type\":\"Sequence\","
+                                  "\"normalizers\":[%s,%s]}"),
+                          two, replace),
+             &k),
+        ST_INPUT, t,
+        "cannot use the tokenizer DIR/tokenizer.json\nDIR/tokenizer.json:2:178: up to here a "
+        "text becomes up to 512 times as long; the limit is 64");
+    assert_err(
+        load(t,
+             arena_printf(t->a,
+                          FILE_OF("\"decoder\":{\"type\":\"Sequence\","
+                                  "\"decoders\":[%s,%s]}"),
+                          two, replace),
+             &k),
+        ST_INPUT, t,
+        "cannot use the tokenizer DIR/tokenizer.json\nDIR/tokenizer.json:2:172: up to here a "
+        "text becomes up to 512 times as long; the limit is 64");
+    for (int i = 0; i < 64; i++)
+        buf_puts(&b, i ? ",{\"type\":\"NFC\"}" : "{\"type\":\"NFC\"}");
+    assert_int_equal(load(t,
+                          arena_printf(t->a,
+                                       FILE_OF("\"normalizer\":{\"type\":\"Sequence\","
+                                               "\"normalizers\":[%s]}"),
+                                       b.p),
+                          &k),
+                     ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 1), "normalizer: more than 64 steps"));
+    buf_clear(&b);
+    for (int i = 0; i < 65; i++)
+        buf_puts(&b, "{\"SpecialToken\":{\"id\":\"x\",\"type_id\":0}},");
+    assert_int_equal(
+        load(t,
+             arena_printf(t->a,
+                          FILE_OF("\"post_processor\":{\"type\":\"TemplateProcessing\","
+                                  "\"single\":[%s{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],"
+                                  "\"pair\":[],\"special_tokens\":{\"x\":{\"id\":\"x\","
+                                  "\"ids\":[0],\"tokens\":[\"a\"]}}}"),
+                          b.p),
+             &k),
+        ST_INPUT);
+    assert_non_null(
+        strstr(err_cause(&t->e, 1), "post_processor: more than 64 tokens around a text"));
+    buf_clear(&b);
+    for (int i = 0; i < 1025; i++)
+        buf_putc(&b, 'q');
+    assert_int_equal(
+        load(t,
+             arena_printf(t->a,
+                          FILE_OF("\"added_tokens\":[{\"id\":3,\"content\":\"%s\",\"single_word\":"
+                                  "false,\"lstrip\":false,\"rstrip\":false,\"normalized\":"
+                                  "false,\"special\":true}]"),
+                          b.p),
+             &k),
+        ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 1), "content: more than 1024 bytes"));
+    buf_free(&b);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(smallest), TEST(refused), TEST(split_behaviours)};
+    const struct CMUnitTest tests[] = {TEST(smallest), TEST(refused), TEST(split_behaviours),
+                                       TEST(files_are_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
