@@ -35,9 +35,9 @@ static enum st open_predictor(struct service *s, struct err *e)
     struct predictor_params params;
     TRY(job_predictor(s->c, &s->m, &params, &s->predictor, e));
     job_predictor_async(s->c, &params, &s->serve);
-    const char *const remarks[] = {job_predictor_uncalibrated(s->c, &s->predictor),
-                                   job_predictor_settings(s->c, &params),
-                                   job_predictor_warning(s->c, &params)};
+    const char *const remarks[] = {
+        job_predictor_uncalibrated(s->c, &s->predictor), job_predictor_settings(s->c, &params),
+        job_predictor_busy(s->c, &params), job_predictor_warning(s->c, &params)};
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
         if (remarks[i])
             log_warn("%s", remarks[i]);
@@ -147,6 +147,9 @@ static enum st open_server(struct service *s, struct err *e)
         .kv_blocks = s->serve.num_blocks * s->serve.replicas,
         .max_pending = p->server.max_pending,
         .max_connections = p->server.max_connections,
+        .max_per_address = p->server.max_per_address,
+        .hosts = p->server.hosts.items,
+        .n_hosts = p->server.hosts.n,
         .max_unread_tokens = p->server.max_unread_tokens,
         .seed = (uint64_t)p->seed,
         .keys = s->keys,

@@ -3,10 +3,13 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "server/framing.h"
+#include "server/origin.h"
 #include "server/visit.h"
 
 #ifndef MHD_HTTP_CONTENT_TOO_LARGE /* the name that older releases lack */
@@ -140,6 +143,22 @@ static enum MHD_Result add_to_framing(void *self, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
+static struct conn *conn_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static bool is_over_limit(struct server *s, struct MHD_Connection *c)
+{
+    const struct conn *conn = conn_of(c);
+    pthread_mutex_lock(&s->lock);
+    const bool over = conn && conn->over;
+    pthread_mutex_unlock(&s->lock);
+    return over;
+}
+
 /* The reason to refuse a request by its headers alone; NULL = none. */
 static const struct refusal *refusal_of(struct server *s, struct MHD_Connection *c,
                                         const char *path, const char *version, struct refusal *out)
@@ -149,6 +168,20 @@ static const struct refusal *refusal_of(struct server *s, struct MHD_Connection 
     const char *fault = framing_fault(&framing, strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
     if (fault) {
         *out = (struct refusal){.status = MHD_HTTP_BAD_REQUEST, .message = fault, .close = true};
+        return out;
+    }
+    const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    if (!origin_host_ok(host, s->p->host, s->p->hosts, s->p->n_hosts)) {
+        *out = (struct refusal){.status = MHD_HTTP_FORBIDDEN,
+                                .message = "Host names another server; server.hosts allows more "
+                                           "names",
+                                .code = "unknown_host",
+                                .close = true};
+        return out;
+    }
+    if (is_over_limit(s, c) && strcmp(path, "/health") != 0) {
+        *out = (struct refusal){.status = MHD_HTTP_SERVICE_UNAVAILABLE,
+                                .message = "too many connections are in use"};
         return out;
     }
     if (strncmp(path, "/v1/", 4) != 0)
@@ -173,15 +206,14 @@ static const struct refusal *refusal_of(struct server *s, struct MHD_Connection 
 
 static void set_awaits(struct server *s, struct MHD_Connection *c, bool awaits_request)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    if (!info || !info->socket_context)
+    struct conn *conn = conn_of(c);
+    if (!conn)
         return;
     pthread_mutex_lock(&s->lock);
     if (awaits_request)
-        conn_awaits_request(info->socket_context, clock_mono_ns());
+        conn_awaits_request(conn, clock_mono_ns());
     else
-        conn_has_request(info->socket_context);
+        conn_has_request(conn);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -191,9 +223,12 @@ static void on_connection(void *self, struct MHD_Connection *c, void **conn,
     struct server *s = self;
     pthread_mutex_lock(&s->lock);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info =
+        const union MHD_ConnectionInfo *fd =
             MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *conn = conn_add(&s->conns, info ? info->connect_fd : -1, clock_mono_ns());
+        const union MHD_ConnectionInfo *from =
+            MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        *conn = conn_add(&s->conns, &s->limits, fd ? fd->connect_fd : -1,
+                         from ? from->client_addr : NULL, clock_mono_ns());
     } else if (*conn) {
         conn_remove(&s->conns, *conn);
         *conn = NULL;
@@ -217,6 +252,10 @@ static result begin_visit(struct server *s, struct MHD_Connection *c, const char
         method = "GET";
     if (strcmp(method, route->method) != 0)
         return no_method(s, c, route);
+    if (strcmp(method, "POST") == 0 && !origin_is_json(MHD_lookup_connection_value(
+                                           c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE)))
+        return visit_refuse_with(s, c, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                                 "send Content-Type: application/json");
     if (length && (!str_int64(sv_of(length), &n) || n > (int64_t)s->p->max_body_bytes))
         return too_large(s, c);
     *self = visit_new(s, route);
@@ -293,20 +332,47 @@ bool server_is_loopback(const char *host)
     return IN6_IS_ADDR_LOOPBACK(&at.v6.sin6_addr);
 }
 
+/* Connections for which there are descriptors: accept fails beyond, and nobody gets in any more. */
+static void set_limits(struct server *s)
+{
+    enum { OTHER_FILES = 64 }; /* of the run that is written, of an engine */
+    const int64_t want = s->p->max_connections;
+    struct rlimit files;
+    s->limits = (struct conn_limits){(size_t)want, (size_t)s->p->max_per_address};
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    const rlim_t need = (rlim_t)want + s->reserve + OTHER_FILES;
+    if (files.rlim_cur < need) {
+        files.rlim_cur = need < files.rlim_max ? need : files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+        getrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (files.rlim_cur >= need)
+        return;
+    const int64_t room = (int64_t)files.rlim_cur - (int64_t)s->reserve - OTHER_FILES;
+    s->limits.all = room > 1 ? (size_t)room : 1;
+    log_warn("serve: %zu connections at once, not server.max_connections=%lld: the limit on open "
+             "files (ulimit -n) is %lld",
+             s->limits.all, (long long)want, (long long)files.rlim_cur);
+}
+
 static enum st listen_on(struct server *s, struct err *e)
 {
     const struct server_params *p = s->p;
     union address at;
     if (!parse_address(p->host, p->port, &at))
         return err_set(e, ST_USAGE, "server.host: '%s' is no numeric address", p->host);
+    enum { RESERVE_OF_THREAD = 64 }; /* the library shares the limit out among its threads */
+    s->reserve = RESERVE_OF_THREAD * (p->threads > 1 ? (size_t)p->threads : 1);
+    set_limits(s);
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                      (at.any.sa_family == AF_INET6 ? MHD_USE_IPv6 : MHD_NO_FLAG);
     s->daemon = MHD_start_daemon(
         flags, (uint16_t)p->port, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER,
         discard_log, NULL, MHD_OPTION_SOCK_ADDR, &at.any, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)p->max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, p->max_header_bytes,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(p->idle_timeout_s + 0.999),
+        (unsigned)(s->limits.all + s->reserve), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        p->max_header_bytes, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(p->idle_timeout_s + 0.999),
         MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u, MHD_OPTION_THREAD_POOL_SIZE,
         p->threads > 1 ? (unsigned)p->threads : 0u, MHD_OPTION_END);
     if (!s->daemon) {
@@ -324,7 +390,6 @@ enum st server_open(const struct server_params *p, struct server **out, struct e
     struct server *s = *out = mem_alloc(sizeof *s);
     s->p = p;
     s->last = &s->first;
-    s->listener = -1;
     s->created_s = clock_wall_ns() / NS_PER_S;
     s->by_id_cap = 256;
     s->by_id = mem_alloc(s->by_id_cap * sizeof *s->by_id);
@@ -359,8 +424,6 @@ void server_close(struct server **out)
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
     intake_free(&s->intake);
-    if (s->listener >= 0)
-        close(s->listener);
     pthread_cond_destroy(&s->arrived);
     pthread_mutex_destroy(&s->lock);
     vec_free(&s->replicas);

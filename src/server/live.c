@@ -151,9 +151,6 @@ static void begin_drain(struct server *s)
 {
     s->draining = s->gauges.draining = true;
     s->drain_until_ns = clock_mono_ns() + ns_from_s(s->p->drain_s);
-    s->listener = MHD_quiesce_daemon(s->daemon);
-    if (s->listener >= 0) /* refuses from now on; the daemon's thread may still hold it */
-        shutdown(s->listener, SHUT_RDWR);
 }
 
 static bool live_open(void *self)

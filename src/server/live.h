@@ -54,7 +54,6 @@ struct server {
     const struct server_params *p;
     struct MHD_Daemon *daemon;
     int port;
-    int listener; /* once it drains; -1 */
     pthread_mutex_t lock;
     pthread_cond_t arrived; /* signals new work for the loop */
     struct live_request *all;
@@ -73,6 +72,8 @@ struct server {
     struct gauges gauges;
     VEC(struct gauge_replica) replicas; /* by index; grows */
     struct conns conns;
+    struct conn_limits limits;
+    size_t reserve; /* connections above the limit, for /health */
 
     /* loop side */
     const struct serve_clock *clock;

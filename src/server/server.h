@@ -8,13 +8,18 @@
  *     GET  /metrics               Prometheus
  *     GET  /health                200 {"status":"ok"}, 503 while draining
  *
+ * Requests that a web page of somebody else may have made are refused: 403 for another Host, 415
+ * for a body that is not said to be JSON (server/origin.h).
+ *
  * Threads: libmicrohttpd's accept requests, tokenize and write streams; the caller's runs serve_run
  * with the source and sink given here. They share a table of live requests under one lock; the
  * loop's part per token is an append and, for a suspended stream, a wake-up.
  *
  * Bounds. A request is refused with 429 and Retry-After when max_pending are already accepted, with
- * 413 when its body is above max_body_bytes, with 431 when its headers do not fit max_header_bytes;
- * connections above max_connections are not accepted. A connection is closed when its request,
+ * 413 when its body is above max_body_bytes, with 431 when its headers do not fit max_header_bytes.
+ * A connection above max_connections, or above max_per_address of one client's, takes the place of
+ * one that awaits its request (server/connections.h); when none does, it gets 503, or /health. A
+ * connection is closed when its request,
  * headers and body, is not complete idle_timeout_s after it was opened or last answered, and when
  * it is idle that long. A stream whose client does not read is ended, and its connection closed,
  * when max_unread_tokens wait beyond the sockets' buffers. The request of a disconnected client is
@@ -34,7 +39,9 @@ struct server_params {
     int64_t n_eos;
     uint64_t seed;     /* of sampled requests without a seed */
     int64_t kv_blocks; /* of all replicas, for /metrics */
-    int64_t max_pending, max_connections, max_unread_tokens;
+    int64_t max_pending, max_connections, max_per_address, max_unread_tokens;
+    const char *const *hosts; /* [n_hosts] more names that Host may have; "*" = any */
+    size_t n_hosts;
     size_t max_body_bytes, max_header_bytes;
     size_t max_held_bytes; /* of all bodies that are not read yet */
     struct keys keys;      /* for /v1/; empty: none is required */
@@ -51,7 +58,7 @@ enum st server_open(const struct server_params *p, struct server **out, struct e
 int server_port(const struct server *s);
 
 /* For serve_run: `sink` gets every row after the server itself (NULL = none). Token rows are
- * needed: emit_tokens. *stop != 0 drains: no new connections, 503 for new requests, running ones
+ * needed: emit_tokens. *stop != 0 drains: 503 for new requests and for /health, running ones
  * continue for drain_s; then *abort is set, which is serve_run's stop. */
 struct request_source server_source(struct server *s, const struct serve_clock *clock,
                                     const volatile sig_atomic_t *stop,

@@ -91,6 +91,7 @@ static struct fixture *prepare(struct test *t, int64_t max_pending)
         .kv_blocks = BLOCKS,
         .max_pending = max_pending,
         .max_connections = 64,
+        .max_per_address = 64,
         .max_unread_tokens = 500,
         .max_body_bytes = 4096,
         .max_held_bytes = 1 << 20,
@@ -175,7 +176,8 @@ static const char *ask(struct fixture *f, const char *method, const char *path, 
 {
     int fd = dial(f);
     say(fd, arena_printf(f->t->a,
-                         "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %zu\r\n"
+                         "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nConnection: close\r\nContent-Length: %zu\r\n"
                          "\r\n%s",
                          method, path, strlen(body), body));
     return hear(f, fd);
@@ -249,13 +251,14 @@ static void bad_requests_are_refused(void **state)
     memset(large, ' ', 4999);
     assert_has(post(f, large), "413 ");
     int fd = dial(f); /* the same without saying beforehand how long it is */
-    say(fd, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    say(fd, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+            "application/json\r\nConnection: close\r\n"
             "Transfer-Encoding: chunked\r\n\r\n1000\r\n");
     say(fd, large + 4999 - 4096);
     say(fd, "\r\n10\r\n                \r\n0\r\n\r\n");
     assert_has(hear(f, fd), "413 ");
     fd = dial(f);
-    say(fd, "GET /health HTTP/1.1\r\nHost: x\r\nX: ");
+    say(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX: ");
     for (int i = 0; i < 3; i++) /* it need not read to the end */
         (void)!send(fd, large, 4999, MSG_NOSIGNAL);
     (void)!send(fd, "\r\n\r\n", 4, MSG_NOSIGNAL);
@@ -274,7 +277,8 @@ static void one_too_many_is_told_to_come_back(void **state)
     int fd = dial(f);
     const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
     say(fd, arena_printf(t->a,
-                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nConnection: close\r\n"
                          "Content-Length: %zu\r\n\r\n%s",
                          strlen(body), body));
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -306,16 +310,19 @@ static void requests_with_two_ends_are_refused(void **state)
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         int fd = dial(f); /* kept alive, as far as the client is concerned */
         say(fd,
-            arena_printf(t->a,
-                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\n%s\r\n2\r\n{}\r\n0\r\n\r\n"
-                         "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
-                         headers[i]));
+            arena_printf(
+                t->a,
+                "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                "application/json\r\n%s\r\n2\r\n{}\r\n0\r\n\r\n"
+                "GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n",
+                headers[i]));
         const char *text = hear(f, fd);
         assert_has(text, "400 Bad Request");
         assert_int_equal(count(text, "HTTP/1.1 "), 1); /* what follows is nobody's request */
     }
     int fd = dial(f);
-    say(fd, "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n");
+    say(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+            "application/json\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n");
     assert_has(hear(f, fd), "Content-Length is there twice");
     assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}"), "200 OK");
     finish(f);
@@ -326,11 +333,11 @@ static const char *ask_with(struct fixture *f, const char *header, const char *m
                             const char *path, const char *body)
 {
     int fd = dial(f);
-    say(fd,
-        arena_printf(f->t->a,
-                     "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n"
-                     "\r\n%s",
-                     method, path, header, strlen(body), body));
+    say(fd, arena_printf(f->t->a,
+                         "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nConnection: close\r\n%sContent-Length: %zu\r\n"
+                         "\r\n%s",
+                         method, path, header, strlen(body), body));
     return hear(f, fd);
 }
 
@@ -389,7 +396,8 @@ static void bodies_share_their_room(void **state)
     begin(f, 0);
     char *blanks = mem_alloc(4096);
     memset(blanks, ' ', 4095);
-    const char *head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    const char *head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                       "application/json\r\nConnection: close\r\n"
                        "Content-Length: 4096\r\n\r\n";
     const char *good = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}";
     int half = dial(f);
@@ -427,7 +435,8 @@ static void a_long_prompt_stalls_nobody(void **state)
     const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
     int stream = dial(f), large = dial(f);
     say(stream, arena_printf(t->a,
-                             "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                             "application/json\r\nConnection: close\r\n"
                              "Content-Length: %zu\r\n\r\n%s",
                              strlen(body), body));
     struct pollfd p = {.fd = stream, .events = POLLIN};
@@ -438,7 +447,8 @@ static void a_long_prompt_stalls_nobody(void **state)
     const char *long_body = arena_printf(t->a, "{\"model\":\"m\",\"prompt\":\"%s\"}", text);
     mem_free(text);
     say(large, arena_printf(t->a,
-                            "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                            "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                            "application/json\r\nConnection: close\r\n"
                             "Content-Length: %zu\r\n\r\n%s",
                             strlen(long_body), long_body));
     for (int i = 0; i < 20000 && !reading_waits; i++)
@@ -474,10 +484,11 @@ static void an_end_waits_for_what_is_being_read(void **state)
     memset(text, 'a', LONG_TEXT);
     const char *body = arena_printf(t->a, "{\"model\":\"m\",\"prompt\":\"%s\"}", text);
     mem_free(text);
-    const char *request = arena_printf(t->a,
-                                       "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
-                                       "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
-                                       strlen(body), body);
+    const char *request = arena_printf(
+        t->a,
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
+        strlen(body), body);
     reading_held = true;
     reading_waits = false;
     int first = dial(f), second = dial(f);
@@ -539,7 +550,8 @@ static void metrics_show_the_kv_cache(void **state)
     const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
     int fd = dial(f);
     say(fd, arena_printf(t->a,
-                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nConnection: close\r\n"
                          "Content-Length: %zu\r\n\r\n%s",
                          strlen(body), body));
     const char *text = "";
@@ -567,9 +579,11 @@ static void clients_that_left_are_cancelled(void **state)
     f->hold_at = 20;
     begin(f, 0.002);
     const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":1500,\"stream\":true}";
-    const char *request = arena_printf(
-        t->a, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
-        strlen(body), body);
+    const char *request =
+        arena_printf(t->a,
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                     "application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                     strlen(body), body);
     int fds[CAP + 2];
     for (size_t i = 0; i < CAP + 2; i++) { /* two wait for a place */
         fds[i] = dial(f);
@@ -594,12 +608,18 @@ static void a_stop_lets_running_requests_end(void **state)
     const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":50,\"stream\":true}";
     int fd = dial(f), idle = dial(f);
     say(fd, arena_printf(t->a,
-                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nConnection: close\r\n"
                          "Content-Length: %zu\r\n\r\n%s",
                          strlen(body), body));
     struct pollfd p = {.fd = fd, .events = POLLIN};
     assert_int_equal(poll(&p, 1, 20000), 1);
-    say(idle, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"); /* accepted before the stop */
+    say(idle,
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n"); /* accepted
+                                                                                                 before
+                                                                                                 the
+                                                                                                 stop
+                                                                                               */
     p.fd = idle;
     assert_int_equal(poll(&p, 1, 20000), 1);
     __atomic_store_n(&f->stop, 1, __ATOMIC_RELAXED);
@@ -633,7 +653,8 @@ static void a_client_that_does_not_read_is_cut_off(void **state)
     const char *body = arena_printf(
         t->a, "{\"model\":\"%s\",\"prompt\":[1],\"max_tokens\":1900,\"stream\":true}", name);
     say(fd, arena_printf(t->a,
-                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n"
+                         "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nContent-Length: %zu\r\n\r\n"
                          "%s",
                          strlen(body), body));
     for (int i = 0; i < 2000 && !strstr(ask(f, "GET", "/metrics", ""), "slow_clients_total 1\n");
@@ -658,7 +679,8 @@ static void a_client_that_reads_late_gets_all(void **state)
     const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":400,\"stream\":true}";
     int fd = dial(f);
     say(fd, arena_printf(t->a,
-                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nConnection: close\r\n"
                          "Content-Length: %zu\r\n\r\n%s",
                          strlen(body), body));
     usleep(200000);
@@ -693,9 +715,10 @@ static void connections_have_their_time(void **state)
     f->params.idle_timeout_s = 2;
     begin(f, 0);
     int kept = dial(f);
-    say(kept, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    say(kept, "GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n");
     int silent = dial(f), headers = dial(f), body = dial(f);
-    say(body, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n");
+    say(body, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+              "application/json\r\nContent-Length: 4000\r\n\r\n");
     assert_true(is_closed_on(headers, "GET /health HTTP/1.1\r\nX-Slow: ", 400));
     assert_true(is_closed_on(body, "{", 400));
     assert_string_equal(hear(f, silent), "");
@@ -704,7 +727,8 @@ static void connections_have_their_time(void **state)
     close(body);
     int slow = dial(f);
     assert_false(is_closed_on(slow, "GET /heal", 9));
-    say(slow, "th HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    say(slow, "th HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: "
+              "close\r\n\r\n");
     assert_has(hear(f, slow), "200 OK");
     assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}"), "200 OK");
     finish(f);
@@ -737,9 +761,119 @@ static void addresses_are_checked(void **state)
                  server_is_loopback("::"));
 }
 
+/* Many connections that say nothing: whoever asks is answered at once. */
+static void idle_connections_keep_nobody_out(void **state)
+{
+    enum { MANY = 40 };
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    f->params.max_connections = f->params.max_per_address = 8;
+    begin(f, 0);
+    int held[MANY];
+    for (int i = 0; i < MANY; i++)
+        held[i] = dial(f);
+    assert_has(ask(f, "GET", "/health", ""), "200 OK");
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":2}"), "200 OK");
+    for (int i = 0; i < MANY; i++)
+        close(held[i]);
+    finish(f);
+}
+
+/* All of them busy: /health alone is answered. */
+static void health_answers_when_all_are_busy(void **state)
+{
+    enum { MOST = 2 };
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    f->params.max_connections = f->params.max_per_address = MOST;
+    f->hold_at = 5;
+    begin(f, 0);
+    int busy[MOST];
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
+    for (int i = 0; i < MOST; i++) {
+        struct pollfd p = {.fd = busy[i] = dial(f), .events = POLLIN};
+        say(busy[i], arena_printf(t->a,
+                                  "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                                  "Content-Type: application/json\r\nConnection: close\r\n"
+                                  "Content-Length: %zu\r\n\r\n%s",
+                                  strlen(body), body));
+        assert_int_equal(poll(&p, 1, 20000), 1);
+    }
+    assert_has(ask(f, "GET", "/health", ""), "200 OK");
+    assert_has(ask(f, "GET", "/metrics", ""), "503 Service Unavailable");
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1]}"), "too many connections are in use");
+    f->hold_at = 0;
+    for (int i = 0; i < MOST; i++)
+        assert_int_equal(count(hear(f, busy[i]), "\"choices\":[{"), 60);
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":2}"), "200 OK");
+    finish(f);
+}
+
+/* What a page in a browser can send. */
+static void web_pages_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0, 8);
+    static const struct {
+        const char *headers, *answer;
+    } rows[] = {
+        {"Host: evil.example\r\nContent-Type: application/json\r\n", "403 Forbidden"},
+        {"Host: localhost\r\nContent-Type: text/plain\r\n", "415 "},
+        {"Host: localhost\r\n", "415 "},
+        {"Host: localhost\r\nContent-Type: application/json; charset=utf-8\r\n", "200 OK"},
+    };
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":2}";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int fd = dial(f);
+        say(fd, arena_printf(t->a,
+                             "POST /v1/completions HTTP/1.1\r\n%sConnection: close\r\n"
+                             "Content-Length: %zu\r\n\r\n%s",
+                             rows[i].headers, strlen(body), body));
+        assert_has(hear(f, fd), rows[i].answer);
+    }
+    int fd = dial(f);
+    say(fd, "GET /v1/models HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    assert_has(hear(f, fd), "Host names another server");
+    finish(f);
+    assert_int_equal(f->counters.requests, 1);
+}
+
+static void health_says_that_it_drains(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    f->hold_at = 5;
+    begin(f, 0);
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
+    int fd = dial(f);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    say(fd, arena_printf(t->a,
+                         "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                         "application/json\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
+                         strlen(body), body));
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    __atomic_store_n(&f->stop, 1, __ATOMIC_RELAXED);
+    f->hold_at = 30; /* the loop looks at stop again, and stands still */
+    const char *health = "200 OK";
+    for (int i = 0; i < 2000 && strstr(health, "200 OK"); i++) {
+        usleep(10000);
+        health = ask(f, "GET", "/health", "");
+    }
+    assert_has(health, "503 Service Unavailable");
+    assert_has(health, "{\"status\":\"draining\"}");
+    assert_has(post(f, body), "503 Service Unavailable");
+    f->hold_at = 0;
+    assert_int_equal(count(hear(f, fd), "\"choices\":[{"), 60);
+    finish(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(idle_connections_keep_nobody_out),
+        TEST(health_answers_when_all_are_busy),
+        TEST(web_pages_are_refused),
+        TEST(health_says_that_it_drains),
         TEST(answers_have_openais_shape),
         TEST(bad_requests_are_refused),
         TEST(requests_with_two_ends_are_refused),
