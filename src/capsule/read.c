@@ -128,6 +128,7 @@ enum st capsule_open(struct arena *a, const char *dir, struct capsule *out, stru
     *out = (struct capsule){.dir = arena_str(a, dir)};
     struct node *manifest;
     TRY(artifact_open(a, dir, CAPSULE_MANIFEST, "capsule", &manifest, e));
+    TRY(node_check_version(manifest, "capsule_version", CAPSULE_VERSION, e));
     TRY(open_file(a, out, e));
     out->manifest = manifest;
     if (out->facts->packed)

@@ -1,4 +1,5 @@
 #include "job/calibrate.h"
+#include "config/override.h"
 
 #include <math.h>
 
@@ -97,8 +98,9 @@ static void print(struct job_context *c, const struct job_calibration *j)
         parameter_table(a, &text, j);
         for (size_t i = 0; i < j->fit.n_notes; i++)
             buf_printf(&text, "%s\n", j->fit.notes[i]);
-        buf_printf(&text, "bundle  %s\nnext: profile.root=%s in simulate, capacity or search\n",
-                   j->dir, j->root);
+        buf_printf(&text, "bundle  %s\nnext: ", j->dir);
+        override_word(&text, "profile.root", j->root);
+        buf_puts(&text, " in simulate, capacity or search\n");
     }
     if (j->n_checked)
         checked_table(a, &text, j);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cmd/commands.h"
 #include "compare/words.h"
+#include "config/override.h"
 #include "job/capacity_start.h"
 #include "job/probe_engine.h"
 #include "search/capacity_result.h"
@@ -86,7 +87,7 @@ struct asked {
     void *self;
     int64_t long_run; /* at most so many times */
     const char *model;
-    const char *warnings[4];
+    const char *warnings[5];
     size_t n_warnings;
     struct node *extra; /* of run_meta.json */
 };
@@ -245,8 +246,12 @@ static enum st search_and_write(struct job_context *c, struct asked *q,
     struct err ignored = {0};
     if (engine && job_engine_probe_measured(engine, &art) &&
         artifact_abandon(&art, st == ST_INTERRUPTED ? "interrupted by a signal" : err_cause(e, 0),
-                         &ignored) == ST_OK)
-        err_hint(e, "capacity.resume=%s with another out= goes on with what was measured", dir);
+                         &ignored) == ST_OK) {
+        struct buf word = {0};
+        override_word(&word, "capacity.resume", dir);
+        err_hint(e, "%s with another out= goes on with what was measured", buf_str(&word));
+        buf_free(&word);
+    }
     artifact_discard(&art); /* nothing is left of it after abandon */
     return st;
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "cmd/commands.h"
+#include "config/override.h"
 #include "job/job.h"
 #include "report/report.h"
 
@@ -47,6 +48,15 @@ static struct node *meta_node(struct job_context *c, const char *id, const struc
     return run_meta_node(a, &meta);
 }
 
+/* "next: open DIR/report.html" */
+static void add_open(struct buf *out, const char *dir)
+{
+    struct arena *a = arena_new();
+    buf_puts(out, "next: open ");
+    buf_word(out, fs_join(a, dir, "report.html"));
+    arena_free(&a);
+}
+
 /* Adds the next step after the verdict. */
 static void add_next(struct buf *out, const char *dir, const struct comparison *x)
 {
@@ -55,11 +65,13 @@ static void add_next(struct buf *out, const char *dir, const struct comparison *
     else if (x->verdict != VERDICT_PASS && x->params.n_spread == 0)
         buf_puts(out, "next: run the real side again (repeat=1, repeat=2) and add "
                       "spread=[DIR,DIR]: is the difference more than it varies by itself?\n");
-    else
-        buf_printf(out,
-                   "next: open %s/report.html; twinfer report report.inputs='[%s,%s,%s]' "
-                   "out=DIR has both runs on one page with it\n",
-                   dir, dir, x->params.real_dir, x->params.sim_dir);
+    else {
+        const char *const pages[] = {dir, x->params.real_dir, x->params.sim_dir};
+        add_open(out, dir);
+        buf_puts(out, "; twinfer report ");
+        override_list_word(out, "report.inputs", pages, 3);
+        buf_puts(out, " out=DIR has both runs on one page with it\n");
+    }
 }
 
 static void print(struct job_context *c, struct node *map, const char *dir, struct buf *text)
@@ -110,8 +122,10 @@ static void print_runs(struct job_context *c, const char *dir, const struct ab *
     buf_printf(&text, "report: %s/report.html\n", dir);
     if (x->verdict == VERDICT_INCONCLUSIVE)
         buf_printf(&text, "next: %s\n", cause_remedy(x->reasons[0].cause));
-    else
-        buf_printf(&text, "next: open %s/report.html: the runs laid over each other\n", dir);
+    else {
+        add_open(&text, dir);
+        buf_puts(&text, ": the runs laid over each other\n");
+    }
     buf_printf(&text, "%s: %s\n", x->params.gate == AB_GATE_NONE ? "result" : "verdict",
                x->outcome);
     print(c, ab_node(c->a, x), dir, &text);

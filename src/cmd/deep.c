@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cmd/commands.h"
+#include "config/override.h"
 #include "job/job.h"
 #include "report/report.h"
 
@@ -144,7 +145,9 @@ static void print_result(struct job_context *c, const char *dir, const struct de
              node_number(c->a, deep_timed(r) ? r->totals.elapsed_ms : (double)NAN));
     node_put(c->a, out, "gpu_time_ms", node_number(c->a, r->totals.gpu_ms));
     node_put(c->a, out, "out", node_str(c->a, dir));
-    buf_printf(&text, "out %s\nnext: open %s/report.html in a browser\n", dir, dir);
+    buf_printf(&text, "out %s\nnext: open ", dir);
+    buf_word(&text, fs_join(c->a, dir, "report.html"));
+    buf_puts(&text, " in a browser\n");
     job_result(c, out, buf_str(&text));
     buf_free(&text);
 }
@@ -204,7 +207,7 @@ static enum st deep(struct job_context *c, struct err *e)
     if (c->plan->deep.dry_run) {
         struct buf text = {0};
         deep_dry_run(c->a, &p, dir, &text);
-        fputs(buf_str(&text), stdout);
+        log_result(&text);
         buf_free(&text);
         return ST_OK;
     }

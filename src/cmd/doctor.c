@@ -9,12 +9,15 @@ static const char *const state_words[] = {"ok", "note", "missing", "MISSING"};
 
 static void print_text(const struct doctor_findings *f)
 {
+    struct buf text = {0};
     for (size_t i = 0; i < f->rows.n; i++) {
         const struct doctor_finding *r = &f->rows.p[i];
-        printf("%-8s %-25s %s\n", state_words[r->state], r->what, r->found);
+        buf_printf(&text, "%-8s %-25s %s\n", state_words[r->state], r->what, r->found);
         if (r->remedy && r->remedy[0])
-            printf("         %-25s -> %s\n", "", r->remedy);
+            buf_printf(&text, "         %-25s -> %s\n", "", r->remedy);
     }
+    log_result(&text);
+    buf_free(&text);
 }
 
 static void print_json(struct job_context *c, const struct doctor_findings *f,

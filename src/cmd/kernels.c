@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
+#include "config/override.h"
 #include "job/job.h"
 #include "kernels/files.h"
 #include "kernels/iterations.h"
@@ -142,8 +143,9 @@ static enum st print_result(struct job_context *c, const struct kernels *k,
     show_iterations(c, iterations, dir, out);
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
     job_lines(&text, out);
-    buf_printf(&text, "next: twinfer report report.inputs='[%s]' out=DIR makes a page of it\n",
-               dir);
+    buf_puts(&text, "next: twinfer report ");
+    override_list_word(&text, "report.inputs", &dir, 1);
+    buf_puts(&text, " out=DIR makes a page of it\n");
     if (c->json) {
         figures = kernels_figures_node(c->a, k, e);
         for (uint32_t i = 0; figures && i < figures->n; i++)

@@ -40,7 +40,9 @@ static enum st report(struct job_context *c, struct err *e)
     node_set(c->a, out, SV("report"), node_str(c->a, path));
     struct buf text = {0};
     job_lines(&text, out);
-    buf_printf(&text, "next: open %s in a browser; it needs no other file\n", path);
+    buf_puts(&text, "next: open ");
+    buf_word(&text, path);
+    buf_puts(&text, " in a browser; it needs no other file\n");
     job_result(c, out, buf_str(&text));
     buf_free(&text);
     return ST_OK;

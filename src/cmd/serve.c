@@ -37,7 +37,7 @@ static enum st open_predictor(struct service *s, struct err *e)
     job_predictor_async(s->c, &params, &s->serve);
     const char *const remarks[] = {
         job_predictor_uncalibrated(s->c, &s->predictor), job_predictor_settings(s->c, &params),
-        job_predictor_busy(s->c, &params), job_predictor_warning(s->c, &params)};
+        job_predictor_disturbed(s->c, &params), job_predictor_warning(s->c, &params)};
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
         if (remarks[i])
             log_warn("%s", remarks[i]);

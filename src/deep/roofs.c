@@ -91,6 +91,7 @@ static enum st from_file(struct arena *a, const char *file, struct deep_roofs *o
 {
     struct node *tree;
     TRY(json_load(a, file, NULL, &tree, e));
+    TRY(node_check_version(tree, "schema_version", 1, e));
     const struct node *hardware = node_find(tree, "hardware"), *gpu = node_path(tree, "gpu.name");
     struct deep_rates h = {.dram_gb_per_s = number(hardware, "dram_gb_per_s"),
                            .fp32 = number(hardware, "peak_tflops.fp32"),

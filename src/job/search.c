@@ -169,6 +169,7 @@ static enum st evaluate(struct arena *a, const struct job_search *s, const struc
     TRY(job_probe_open(&c, probe, e));
     struct capacity_params params = job_capacity_params(p, &probe->slo, probe->one_draw, false);
     out->host_overhead = !job_predictor_warning(&c, &probe->params);
+    out->busy = job_predictor_disturbed(&c, &probe->params) != NULL;
     out->uncalibrated = probe->predictor.ops->uncalibrated;
     enum st st = look(a, s, probe, &params, out, e);
     job_probe_close(probe);
@@ -264,8 +265,8 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
 {
     struct arena *a = s->c->a;
     const struct plan *p = s->c->plan;
-    size_t refused = 0, uncalibrated = 0, n_warnings = 0;
-    const char *warnings[2];
+    size_t refused = 0, uncalibrated = 0, busy = 0, n_warnings = 0;
+    const char *warnings[3];
     bool no_host = false;
     *r = (struct search_result){.space = &s->space, .n = s->candidates.n};
     r->seeds = p->workload.dir || p->workload.trace ? 1 : job_capacity_seeds(p, false);
@@ -280,6 +281,7 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
         if (c->status != SEARCH_REFUSED && !c->host_overhead)
             no_host = true;
         uncalibrated += c->uncalibrated;
+        busy += c->busy;
     }
     if (refused == r->n) {
         err_set(e, ST_INPUT, "no configuration can be simulated");
@@ -291,6 +293,12 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
                          "Uncalibrated: the times of %zu of %zu configurations are a roofline of "
                          "peak rates with default efficiencies; no measurement stands behind them.",
                          uncalibrated, r->n);
+    if (busy)
+        warnings[n_warnings++] =
+            arena_printf(a,
+                         "The bundles of %zu of %zu configurations were measured while something "
+                         "else had the machine: their times are too long, and rates too low.",
+                         busy, r->n);
     if (no_host)
         warnings[n_warnings++] = "Bundles without host overhead per iteration: their times are "
                                  "device times alone and too short.";

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/map.h"
+#include "config/override.h"
 #include "text/json.h"
 #include "text/table.h"
 
@@ -192,7 +193,7 @@ static void print_json(const struct jobs *j, int code)
             node_push(j->a, list, job_node(j, i));
     node_set(j->a, doc, SV("exit_code"), node_int(j->a, code));
     json_write(&text, doc, 2, true);
-    fputs(buf_str(&text), stdout);
+    log_result(&text);
     buf_free(&text);
 }
 
@@ -241,7 +242,8 @@ static void print_table(const struct jobs *j)
     const char *columns[MOST];
     size_t n = find_columns(j, columns, MOST);
     struct table *t = table_new(j->a, (int)(2 + j->n_varies + n));
-    struct buf text = {0}, dirs = {0};
+    struct buf text = {0};
+    VEC(const char *) dirs = {0};
     table_cell(t, "job");
     for (size_t k = 0; k < j->n_varies; k++) {
         struct sv key = key_of(j->p[0].overrides[j->varies[k]]);
@@ -262,16 +264,17 @@ static void print_table(const struct jobs *j)
             add_cell(t, job->result ? node_path(job->result, columns[k]) : NULL);
         const struct node *out = job->result ? node_find(job->result, "out") : NULL;
         if (out && out->kind == NODE_STR)
-            buf_printf(&dirs, "%s%.*s", dirs.n ? "," : "", (int)out->s.n, out->s.p);
+            vec_push(&dirs, out->s.p);
     }
     putchar('\n');
     table_text(&text, t);
-    if (dirs.n && j->s->args.command != COMMAND_REPORT)
-        buf_printf(&text,
-                   "next: twinfer report report.inputs='[%s]' out=DIR makes one page of them\n",
-                   buf_str(&dirs));
-    fputs(buf_str(&text), stdout);
-    buf_free(&dirs);
+    if (dirs.n && j->s->args.command != COMMAND_REPORT) {
+        buf_puts(&text, "next: twinfer report ");
+        override_list_word(&text, "report.inputs", dirs.p, dirs.n);
+        buf_puts(&text, " out=DIR makes one page of them\n");
+    }
+    log_result(&text);
+    vec_free(&dirs);
     buf_free(&text);
 }
 

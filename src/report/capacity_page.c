@@ -273,6 +273,7 @@ enum st part_capacity(struct arena *a, const char *dir, const struct node *meta,
     struct node *tree;
     double rate;
     TRY(json_load(a, fs_join(a, dir, "capacity.json"), NULL, &tree, e));
+    TRY(node_check_version(tree, "schema_version", 1, e));
     TRY(node_get_double(tree, "capacity_per_s", 0, 1e300, &rate, e));
     d->meta = meta;
     fields_read_loose(a, &capacity_result_fields, tree, &d->r);

@@ -420,6 +420,7 @@ enum st part_comparison(struct arena *a, const char *dir, const struct node *met
     struct node *tree, *member;
     struct curves *curves;
     TRY(json_load(a, path, NULL, &tree, e));
+    TRY(node_check_version(tree, "schema_version", 1, e));
     const struct node *kind = node_find(tree, "kind");
     if (kind && kind->kind == NODE_STR && sv_eq(kind->s, "runs"))
         return part_runs(a, dir, tree, meta, out, e);

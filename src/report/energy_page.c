@@ -408,6 +408,7 @@ enum st part_energy(struct arena *a, const char *dir, const struct node *meta, s
     struct err no_log = {0};
     struct node *tree;
     TRY(json_load(a, fs_join(a, dir, "gpu_energy_report.json"), NULL, &tree, e));
+    TRY(node_check_version(tree, "schema_version", 1, e));
     fields_read_loose(a, &energy_report_fields, tree, &d->r);
     d->meta = meta;
     d->has_log = read_log(a, dir, meta, &d->log, &no_log) == ST_OK;

@@ -363,6 +363,7 @@ enum st part_search(struct arena *a, const char *dir, const struct node *meta, s
     const char *id = page_value(a, meta, "run_id");
     struct node *tree, *configs;
     TRY(json_load(a, fs_join(a, dir, "search.json"), NULL, &tree, e));
+    TRY(node_check_version(tree, "schema_version", 1, e));
     TRY(node_get(tree, "configurations", NODE_LIST, &configs, e));
     d->meta = meta;
     fields_read_loose(a, &search_result_fields, tree, &d->r);

@@ -26,7 +26,7 @@ struct launch_work {
     enum st (*job)(void *self, size_t i, struct buf *out, struct err *e);
     /* Called in the calling process for each result, in unspecified order. */
     enum st (*done)(void *self, size_t i, struct sv bytes, struct err *e);
-    const volatile sig_atomic_t *stop; /* may be NULL; != 0 ends it: ST_INTERRUPTED */
+    const volatile sig_atomic_t *stop; /* may be NULL; != 0 ends it at once: ST_INTERRUPTED */
 };
 
 struct launcher_ops {

@@ -162,15 +162,15 @@ static enum st interrupted(struct err *e)
     return err_set(e, ST_INTERRUPTED, "interrupted by a signal");
 }
 
-/* Hands out jobs and takes results; after an error or a signal it only waits for running jobs,
- * whose workers got the signal too. */
+/* Hands out jobs and takes results; after an error it only waits for running jobs. A signal ends it
+ * at once: what runs is lost. */
 static enum st drive(struct pool *p, struct err *e)
 {
     enum st st = ST_OK;
     struct err later = {0}; /* the first error counts */
     for (int64_t i = 0; i < p->n && st == ST_OK; i++)
         st = hand_out(p, &p->workers[i], e);
-    while (p->busy > 0) {
+    while (p->busy > 0 && !stopped(p->w)) {
         for (int64_t i = 0; i < p->n; i++)
             p->polls[i] = (struct pollfd){p->workers[i].busy ? p->workers[i].p.in : -1, POLLIN, 0};
         if (poll(p->polls, (nfds_t)p->n, 200) <= 0)
@@ -180,7 +180,7 @@ static enum st drive(struct pool *p, struct err *e)
                 continue;
             struct err *to = st == ST_OK ? e : &later;
             enum st now = take_result(p, &p->workers[i], to);
-            if (now == ST_OK && st == ST_OK && !stopped(p->w))
+            if (now == ST_OK && st == ST_OK)
                 now = hand_out(p, &p->workers[i], to);
             if (st == ST_OK)
                 st = now;
@@ -228,9 +228,12 @@ static enum st run_forked(const struct launch_work *w, struct err *e)
     if (st == ST_OK)
         st = drive(&p, e);
     for (int64_t i = 0; i < p.n; i++)
-        process_close(&p.workers[i].p.in);
-    for (int64_t i = 0; i < p.n; i++)
+        process_close(&p.workers[i].p.in); /* an idle worker ends by that */
+    for (int64_t i = 0; i < p.n; i++) {
+        if (stopped(w))
+            process_signal(&p.workers[i].p, SIGKILL);
         process_reap(&p.workers[i].p, true);
+    }
     mem_free(p.workers);
     mem_free(p.polls);
     return st;

@@ -147,6 +147,7 @@ static const struct field config_rows[] = {
     FIELD_AS(struct search_config, capacity.growing, "queue_grows"),
     FIELD(struct search_config, host_overhead),
     FIELD(struct search_config, uncalibrated, .omit = true),
+    FIELD_AS(struct search_config, busy, "profile_contended", .omit = true),
     FIELD_MAPS(struct search_config, loads, n_loads, "loads", &load_fields),
 };
 const struct fields search_config_fields = FIELDS(struct search_config, config_rows);

@@ -36,6 +36,7 @@ struct search_config {
     int64_t gpus;    /* tp x pp x replicas */
     struct capacity capacity;
     bool host_overhead;
+    bool busy;                 /* its bundle was measured on a machine busy with something else */
     bool uncalibrated;         /* no measurement stands behind its times */
     struct search_load *loads; /* [n_loads]; none unless ok */
     size_t n_loads;

@@ -19,7 +19,7 @@ enum st child_start(struct child *c, const char *const *argv, size_t line_max, s
 {
     sigset_t none;
     sigemptyset(&none);
-    *c = (struct child){.line_max = line_max};
+    *c = (struct child){.line_max = line_max, .orphans = orphans_adopt()};
     int error = process_start(&c->p, &(struct process_params){.argv = argv,
                                                               .in = PROCESS_PIPE,
                                                               .out = PROCESS_PIPE,
@@ -27,8 +27,10 @@ enum st child_start(struct child *c, const char *const *argv, size_t line_max, s
                                                               .group = true,
                                                               .default_signals = true,
                                                               .mask = &none});
-    if (error)
+    if (error) {
+        orphans_end(&c->orphans);
         return err_set(e, ST_DEVICE, "cannot start %s: %s", argv[0], strerror(error));
+    }
     const int ours[] = {c->p.in, c->p.out, c->p.err};
     for (int i = 0; i < 3; i++) {
         fcntl(ours[i], F_SETFL, O_NONBLOCK);
@@ -216,6 +218,7 @@ void child_stop(struct child *c, int64_t until_ns)
     if (c->p.err >= 0)
         child_wait(c, 0);
     process_close(&c->p.err);
+    orphans_end(&c->orphans);
     sigaction(SIGPIPE, &c->old_pipe, NULL);
 }
 

@@ -1,12 +1,14 @@
 /* A child process with line-based I/O: stdin and stdout are pipes, the tail of stderr is kept.
  *
  * Every wait has a limit. The child leads a process group of its own, so that a signal from the
- * terminal reaches twinfer alone and all its descendants end with it. SIGPIPE is ignored from
- * child_start to child_stop: a child that died shows as an error of write. One thread. */
+ * terminal reaches twinfer alone and all its descendants end with it, those in sessions of their
+ * own as well (base/orphans.h: one child at a time). SIGPIPE is ignored from child_start to
+ * child_stop: a child that died shows as an error of write. One thread. */
 #ifndef ENGINE_WORKER_CHILD_H
 #define ENGINE_WORKER_CHILD_H
 
 #include "base/err.h"
+#include "base/orphans.h"
 #include "base/process.h"
 
 enum { CHILD_TAIL_BYTES = 4096 };
@@ -24,6 +26,7 @@ struct child {
     struct buf err_tail; /* last bytes of stderr */
     struct buf err_line; /* of stderr, not yet ended: for the log */
     struct sigaction old_pipe;
+    struct orphans orphans;
 };
 
 /* argv ends with NULL; argv[0] is looked up in PATH when it has no '/'. ST_DEVICE when it cannot be

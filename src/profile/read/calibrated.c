@@ -153,6 +153,7 @@ enum st calibrated_load(struct arena *a, const char *path, const struct model *m
         return ST_OK;
     struct calibrated *c = arena_one(a, struct calibrated);
     TRY(json_load(a, path, NULL, &map, e));
+    TRY(node_check_version(map, "schema_version", 1, e));
     TRY(fields_read(a, &calibrated_fields, map, c, e));
     TRY(read_peaks(a, map, &c->hardware, e));
     TRY(check_ranges(c, map, e));

@@ -452,9 +452,26 @@ static void the_hash_sees_every_byte(void **state)
                 UINT64_C(0xa2cf6333f29102a5)); /* the format's, for ever */
 }
 
+static void a_later_manifest_is_refused(void **state)
+{
+    struct test *t = *state;
+    struct fake_capsule f;
+    struct capsule c;
+    fake_capsule_make(&f);
+    const char *dir = write_it(t, &f, "c"), *path = fs_join(t->a, dir, CAPSULE_MANIFEST);
+    char *text = arena_str(t->a, test_read(t, path));
+    char *version = strstr(text, "\"capsule_version\": 1");
+    assert_non_null(version);
+    version[strlen("\"capsule_version\": ")] = '9';
+    assert_ok(fs_write_atomic(path, text, strlen(text), &t->e), t);
+    assert_int_equal(capsule_open(t->a, dir, &c, &t->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), "capsule_version: 9 is newer than 1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_later_manifest_is_refused),
         TEST(what_is_written_is_read),
         TEST(a_recording_is_packed),
         TEST(the_same_capsule_has_the_same_bytes),

@@ -111,9 +111,31 @@ static void launchers_have_names(void **state)
     assert_true(launch_cores() >= 1);
 }
 
+static enum st never_ends(void *self, size_t i, struct buf *out, struct err *e)
+{
+    (void)self, (void)e;
+    while (i > 0)
+        pause();
+    buf_puts(out, "0");
+    return ST_OK;
+}
+
+/* Workers whose jobs heed nothing: the signal came to this process alone. */
+static void a_signal_does_not_wait_for_jobs(void **state)
+{
+    struct test *t = *state;
+    struct squares s = squares();
+    struct launch_work w = work(&s, 3);
+    s.stop_after = 1;
+    w.job = never_ends;
+    assert_int_equal(launch_fork.run(&w, &t->e), ST_INTERRUPTED);
+    assert_int_equal(s.taken, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_signal_does_not_wait_for_jobs),
         TEST(every_job_is_done_once_by_any_number_of_workers),
         TEST(an_error_comes_back_whole),
         TEST(a_worker_that_dies_is_an_error),

@@ -4,6 +4,7 @@
 #include "support/support.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static void start(struct test *t, struct child *p, const char *script)
 {
@@ -132,11 +133,35 @@ static void lines_are_bounded(void **state)
     child_free(&p);
 }
 
+/* A descendant in a session of its own: what holds the pipe is gone. */
+static void sessions_of_their_own_end_too(void **state)
+{
+    struct test *t = *state;
+    struct child p;
+    int held[2];
+    char byte;
+    assert_int_equal(pipe(held), 0);
+    const char *script =
+        arena_printf(t->a, "setsid sh -c 'echo up; exec sleep 1000' & wait; echo never");
+    start(t, &p, script); /* its descendants have the pipe open */
+    close(held[1]);
+    assert_string_equal(next_line(t, &p), "up");
+    child_stop(&p, 0);
+    child_free(&p);
+    assert_int_equal(read(held[0], &byte, 1), 0);
+    close(held[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(lines_go_both_ways), TEST(much_goes_through),          TEST(fates_are_told),
-        TEST(nobody_stays),       TEST(a_dead_reader_is_no_signal), TEST(lines_are_bounded),
+        TEST(sessions_of_their_own_end_too),
+        TEST(lines_go_both_ways),
+        TEST(much_goes_through),
+        TEST(fates_are_told),
+        TEST(nobody_stays),
+        TEST(a_dead_reader_is_no_signal),
+        TEST(lines_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
