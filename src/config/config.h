@@ -25,7 +25,8 @@
  * rightmost fastest. Commas in a value of a list key (OPT_LIST) separate its items; sweep it with
  * choice().
  *
- * Interpolation after composition: config/interpolate.h.
+ * Interpolation after composition: config/interpolate.h. A text that begins with ~/ is below the
+ * home folder then.
  *
  * Wrong values, keys and overrides are ST_USAGE, malformed files ST_INPUT; both name
  * file:line:column or "command line". Files inside the program are named "(built in)/...". */
