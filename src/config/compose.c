@@ -355,6 +355,7 @@ enum st compose(struct arena *a, const struct compose_args *args, struct compose
     struct defaults files;
     TRY(defaults_expand(a, args, &files, e));
     out->dir = files.dir;
+    out->stand_in = files.stand_in;
     TRY(merge_defaults(&m));
     for (size_t i = 0; i < files.n; i++)
         TRY(merge_file(&m, &files.files[i]));

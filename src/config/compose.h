@@ -23,6 +23,7 @@ struct composed {
     const char *dir; /* the search folder of the primary file */
     const char
         *unasked; /* "configs/bench.yaml, configs/model/x.yaml": files that nobody named; NULL */
+    bool stand_in;   /* the model is that of config/stand_in.h */
 };
 
 enum st compose(struct arena *a, const struct compose_args *args, struct composed *out,

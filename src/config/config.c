@@ -89,7 +89,8 @@ enum st config_load(struct arena *a, const struct config_args *args, struct conf
                            .overrides = args->overrides,
                            .n_overrides = args->n_overrides,
                            .sets = c.sets,
-                           .unasked = c.unasked};
+                           .unasked = c.unasked,
+                           .stand_in = c.stand_in};
     return config_bind(a, c.root, command_bit(args->command), &out->plan, e);
 }
 

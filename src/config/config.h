@@ -17,9 +17,10 @@
  * Overrides: `group=option` picks a group's file, `+group=option` appends one, `~group` drops it;
  * `a.b=4` sets a key; `+a.b=4` adds one (only under free-form maps); `++a.b=4` sets or adds; `~a.b`
  * removes (the default comes back). `model.ref=`, `workload.dir=` and `workload.trace=` stand for a
- * group's file: its default is then left out, one that was picked stays. Later ones win. A key
- * without an option row is an error with a did-you-mean; on the command line so is one that the
- * command does not use, or not beside the others (config_check_read). null = not set.
+ * group's file: its default is then left out, one that was picked stays; so is the model to try the
+ * program with where other hardware or another model is asked for (config/stand_in.h). Later ones
+ * win. A key without an option row is an error with a did-you-mean; on the command line so is one
+ * that the command does not use, or not beside the others (config_check_read). null = not set.
  *
  * With -m, `k=1,2`, `k=range(1,5)`, `k=choice(a,b)` and `group=a,b` make one job per combination,
  * rightmost fastest. Commas in a value of a list key (OPT_LIST) separate its items; sweep it with
@@ -56,6 +57,7 @@ struct config {
     size_t n_overrides;
     const struct layer_set *sets; /* for config_origin */
     const char *unasked; /* files that count though nobody named them: compose.h; NULL = none */
+    bool stand_in;                /* nobody named the model: it is that of config/stand_in.h */
 };
 
 /* Compose, interpolate, bind and validate one job. args' strings must outlive the arena's use. A

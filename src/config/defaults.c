@@ -7,6 +7,7 @@
 
 #include "base/vec.h"
 #include "config/option.h"
+#include "config/stand_in.h"
 
 enum { MAX_DEPTH = 16, MAX_FILES = 256 };
 
@@ -44,6 +45,7 @@ struct expansion {
     struct link *files;
     size_t n_files;
     const char *dir;
+    bool stand_in; /* was taken */
     struct err *e;
 };
 
@@ -337,6 +339,15 @@ static enum st expand_group(struct expansion *x, const struct chain *up, const s
     }
     if (!value || value->kind == NODE_NULL || (!c && is_replaced(x, key)))
         return ST_OK;
+    if (!c && stand_in_is(key, value)) {
+        const struct choice *hardware = find_choice(x, "hardware");
+        x->stand_in = (!hardware || stand_in_beside(hardware->value)) &&
+                      stand_in_fits(x->args->overrides, x->args->n_overrides);
+        if (!x->stand_in)
+            TRY(stand_in_by_hub(x->a, x->args, &value, x->e));
+        if (!value)
+            return ST_OK;
+    }
     if (value->kind != NODE_LIST)
         return open_option(x, up, en, c, value, parent_package);
     for (uint32_t i = value->n; i-- > 0;)
@@ -561,5 +572,6 @@ enum st defaults_expand(struct arena *a, const struct compose_args *args, struct
     for (const struct link *l = x.files; l; l = l->next)
         out->files[out->n++] = l->file;
     out->dir = x.dir;
+    out->stand_in = x.stand_in;
     return ST_OK;
 }

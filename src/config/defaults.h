@@ -26,6 +26,7 @@ struct defaults {
     struct defaults_file *files;
     size_t n;
     const char *dir;
+    bool stand_in; /* the model is the one of config/stand_in.h */
 };
 
 enum st defaults_expand(struct arena *a, const struct compose_args *args, struct defaults *out,

@@ -64,6 +64,20 @@ static enum st add_generation_config(const struct job_context *c, struct job_mod
     return model_add_eos(&m->m, tree, e);
 }
 
+/* A name alone is no model: it has no dimensions. */
+static enum st no_model(const struct plan *p, struct err *e)
+{
+    if (p->model.hub)
+        err_set(e, ST_INPUT, "model.hub: no configuration that ships or is yours is of %s",
+                p->model.hub);
+    else if (p->model.name)
+        err_set(e, ST_INPUT, "model.name: %s names a model, and chooses none", p->model.name);
+    else
+        err_set(e, ST_INPUT, "no model was named");
+    return err_hint(e, "model=NAME takes one of configs/model; model.ref=DIR takes a folder with "
+                       "config.json");
+}
+
 enum st job_model(const struct job_context *c, bool need_weights, struct job_model *out,
                   struct err *e)
 {
@@ -87,10 +101,7 @@ enum st job_model_described(const struct job_context *c, struct job_model *out, 
         if (!name)
             name = model_folder_name(c->a, p->model.ref);
     } else if (!out->config || out->config->n == 0) {
-        err_set(e, ST_INPUT, "no model was named");
-        return err_hint(e,
-                        "model=tiny_qwen3 names one that ships; model.ref=DIR takes a folder with "
-                        "config.json");
+        return no_model(p, e);
     }
     if (model_from_config(c->a, name ? name : "model", out->config, &out->m, e) != ST_OK)
         return err_add(e, "model %s", name ? name : "");
