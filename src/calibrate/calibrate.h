@@ -43,6 +43,9 @@ struct calibrate_input {
     bool batches;                      /* a run has them: fit those */
 };
 
+/* "overload: ...": the stage's latencies are mostly waiting, which grows with its length; NULL =
+ * they are not. batch_cap 0 = unknown. */
+const char *calibrate_overload(struct arena *a, const struct observed_stage *s, int64_t batch_cap);
 /* Why a stage can't be fitted, "overload: ..."; NULL = it can. batch_cap 0 = unknown. */
 const char *calibrate_left_out(struct arena *a, const struct observed_stage *s, int64_t batch_cap);
 

@@ -14,6 +14,15 @@ static bool is_overload(const struct observed_stage *s, int64_t batch_cap)
     return batch_cap > 0 && s->rate * (e2e - ttft) > 1.02 * (double)batch_cap;
 }
 
+const char *calibrate_overload(struct arena *a, const struct observed_stage *s, int64_t batch_cap)
+{
+    if (!is_overload(s, batch_cap))
+        return NULL;
+    return arena_printf(a, "overload: requests wait %.3g s of %.3g s (P50)",
+                        s->of[OBSERVED_TTFT].at[OBSERVED_P50],
+                        s->of[OBSERVED_E2E].at[OBSERVED_P50]);
+}
+
 const char *calibrate_left_out(struct arena *a, const struct observed_stage *s, int64_t batch_cap)
 {
     const double all = (double)(s->completed + s->failed);
@@ -27,11 +36,7 @@ const char *calibrate_left_out(struct arena *a, const struct observed_stage *s, 
                             (long long)s->completed, (int)CALIBRATE_LEAST_REQUESTS);
     if ((double)s->failed > 0.05 * all)
         return arena_printf(a, "%lld of %.0f requests failed", (long long)s->failed, all);
-    if (is_overload(s, batch_cap))
-        return arena_printf(a, "overload: requests wait %.3g s of %.3g s (P50)",
-                            s->of[OBSERVED_TTFT].at[OBSERVED_P50],
-                            s->of[OBSERVED_E2E].at[OBSERVED_P50]);
-    return NULL;
+    return calibrate_overload(a, s, batch_cap);
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */

@@ -66,12 +66,14 @@ static enum st bench_here(struct job_context *c, const struct engine *engine, st
                                            .num_blocks = serve.num_blocks};
         struct reference reference;
         reference_open(c->a, ex, &limits, m.m.vocab, &reference);
+        const struct job_setup setup = job_setup_of(c, &m.m, engine, &plan, &serve);
         struct job_run r = {.type = "real",
                             .kind = "real",
                             .backend = engine->name,
                             .executors = &ex,
                             .params = &serve,
                             .clock = &clock,
+                            .setup = &setup,
                             .extra = extra,
                             .reference = &reference};
         st = job_run(c, &m, &w, &r, e);

@@ -71,6 +71,7 @@ static const struct field checked_rows[] = {
     FIELD_AS(struct job_checked, low, "low_s"),
     FIELD_AS(struct job_checked, high, "high_s"),
     FIELD_AS(struct job_checked, copied, "copied_s"),
+    FIELD(struct job_checked, doubt, .omit = true),
 };
 static const struct fields checked_fields = FIELDS(struct job_checked, checked_rows);
 
@@ -88,6 +89,8 @@ static void print(struct job_context *c, const struct job_calibration *j)
     struct node *result = j->in.n ? files_fit_node(a, &j->in, &j->fit) : node_new(a, NODE_MAP);
     struct buf text = {0};
     node_put(a, result, "out", node_str(a, j->root));
+    node_put(a, result, "setup", job_setup_node(a, &j->setup));
+    buf_printf(&text, "setup   %s\n", job_setup_words(a, &j->setup));
     node_put(a, result, "bundle", node_str_or_null(a, j->dir));
     node_put(a, result, "prior", node_str(a, j->prior.source));
     if (j->n_checked)

@@ -86,8 +86,8 @@ struct asked {
     enum st (*lengthen)(void *self, int64_t times, struct probe *out, struct err *e);
     void *self;
     int64_t long_run; /* at most so many times */
-    const char *model;
-    const char *warnings[5];
+    struct job_setup setup;
+    const char *warnings[6];
     size_t n_warnings;
     struct node *extra; /* of run_meta.json */
 };
@@ -145,7 +145,8 @@ static struct node *meta_node(struct job_context *c, const char *id, const struc
                               const struct artifact *art)
 {
     struct run_meta meta = job_meta(c, art, id, "capacity");
-    meta.model = q->model;
+    meta.model = q->setup.model;
+    node_set(c->a, q->extra, SV("setup"), job_setup_node(c->a, &q->setup));
     meta.extra = q->extra;
     return run_meta_node(c->a, &meta);
 }
@@ -192,11 +193,14 @@ static const char *runs_words(struct arena *a, const struct capacity_result *r)
                                   : arena_printf(a, "%.0f", runs.most);
 }
 
-static void print_result(struct job_context *c, const char *dir, const struct capacity_result *r)
+static void print_result(struct job_context *c, const char *dir, const struct job_setup *setup,
+                         const struct capacity_result *r)
 {
     struct node *map = capacity_node(c->a, r);
     struct buf out = {0};
     node_set(c->a, map, SV("out"), node_str(c->a, dir));
+    node_set(c->a, map, SV("setup"), job_setup_node(c->a, setup));
+    buf_printf(&out, "setup: %s\n", job_setup_words(c->a, setup));
     buf_printf(&out, "objective: %s\n", slo_words(c->a, &r->params.slo));
     if (r->sum.end == CAPACITY_BROKEN)
         buf_printf(&out, "capacity: %.4g requests/s (%s) of runs of %s requests\n", r->sum.rate,
@@ -240,7 +244,7 @@ static enum st search_and_write(struct job_context *c, struct asked *q,
     if (st == ST_OK)
         st = artifact_commit(&art, meta_node(c, id, q, &art), e);
     if (st == ST_OK) {
-        print_result(c, dir, r);
+        print_result(c, dir, &q->setup, r);
         return ST_OK;
     }
     struct err ignored = {0};
@@ -295,12 +299,13 @@ static enum st of_simulator(struct job_context *c, struct capacity_result *r, st
     struct asked q = {.probe = probe->probe,
                       .params = job_capacity_params(p, &probe->slo, probe->one_draw, false),
                       .workers = p->cores ? p->cores : launch_cores(),
-                      .model = probe->m.m.name,
+                      .setup = probe->setup,
                       .extra = node_new(c->a, NODE_MAP)};
-    const char *const remarks[] = {job_predictor_uncalibrated(c, &probe->predictor),
-                                   job_predictor_disturbed(c, &probe->params),
-                                   job_predictor_settings(c, &probe->params),
-                                   job_predictor_warning(c, &probe->params)};
+    const char *const remarks[] = {
+        job_predictor_uncalibrated(c, &probe->predictor),
+        job_setup_too_long(c->a, &probe->m.m, probe->serve.max_model_len),
+        job_predictor_disturbed(c, &probe->params), job_predictor_settings(c, &probe->params),
+        job_predictor_warning(c, &probe->params)};
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
         if (remarks[i])
             q.warnings[q.n_warnings++] = arena_printf(c->a, "%s.", remarks[i]);
@@ -331,7 +336,7 @@ static enum st of_engine(struct job_context *c, const struct engine *engine,
     job_capacity_start(c, engine, &start, &said);
     struct asked q = {.params = job_capacity_params(c->plan, &probe->slo, probe->one_draw, true),
                       .workers = 1, /* concurrent probes would disturb each other */
-                      .model = probe->m.m.name,
+                      .setup = probe->setup,
                       .extra = node_new(c->a, NODE_MAP)};
     node_set(c->a, q.extra, SV("engine"), node_str(c->a, c->plan->engine.kind));
     if (start > 0) {

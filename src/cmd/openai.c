@@ -214,6 +214,12 @@ static enum st keep_power(const struct bench *b, const struct client_bench *run,
     return ST_OK;
 }
 
+/* The model is what the server calls it. */
+static struct job_setup setup_of(const struct bench *b)
+{
+    return job_setup_outside(b->c, b->p.body.model);
+}
+
 static enum st commit(const struct bench *b, const struct client_bench *run,
                       struct job_power *power, struct artifact *art, const char *id,
                       struct node *shown, struct err *e)
@@ -230,6 +236,8 @@ static enum st commit(const struct bench *b, const struct client_bench *run,
              b->w.w.dir ? node_str(a, b->w.w.dir) : node_new(a, NODE_NULL));
     struct run_meta meta = job_meta(c, art, id, "real");
     meta.model = b->m.m.name;
+    const struct job_setup setup = setup_of(b);
+    node_set(a, extra, SV("setup"), job_setup_node(a, &setup));
     meta.extra = extra;
     TRY(job_snapshot(c, art, e));
     return artifact_commit(art, run_meta_node(a, &meta), e);
@@ -250,6 +258,9 @@ static void print_result(const struct bench *b, const struct client_bench *run, 
     if (f->failed > 0)
         buf_printf(&text, "failed          %lld of %lld requests: no figure is of them\n",
                    (long long)f->failed, (long long)(f->failed + f->completed));
+    const struct job_setup setup = setup_of(b);
+    node_set(a, m, SV("setup"), job_setup_node(a, &setup));
+    buf_printf(&text, "setup           %s\n", job_setup_words(a, &setup));
     buf_printf(&text, "out             %s\n", dir);
     outcomes_print(&text, a, f, &run->health);
     for (uint32_t i = 0; i < shown->n; i++)

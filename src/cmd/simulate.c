@@ -111,6 +111,7 @@ static enum st simulate(struct job_context *c, struct err *e)
     }
     node_set(c->a, extra, SV("notes"), says.notes);
     struct serve_clock clock = clock_virtual();
+    const struct job_setup setup = job_setup_of(c, &m.m, NULL, &plan, &serve);
     struct job_run r = {.type = "vidur",
                         .kind = "sim",
                         .backend = "sim",
@@ -119,6 +120,7 @@ static enum st simulate(struct job_context *c, struct err *e)
                         .clock = &clock,
                         .bundle = params.bundle,
                         .predictor = &predictor,
+                        .setup = &setup,
                         .extra = extra,
                         .uncalibrated = remarks[0]};
     if (p->sim.replicas_mc) {

@@ -125,6 +125,22 @@ static enum st serve_of(const struct plan *p, const struct job_calibration *j,
     return serve_check_params(out, e);
 }
 
+/* The server that is fitted, or whose records are checked. */
+static enum st set_up(const struct job_context *c, const struct plan *p, struct job_calibration *j,
+                      struct err *e)
+{
+    struct engine_plan plan;
+    struct job_context here = *c;
+    here.plan = p;
+    TRY(job_serve_params(p, &j->m.m, NULL, &j->serve, &plan, e));
+    TRY(serve_check_params(&j->serve, e));
+    j->setup = job_setup_of(&here, &j->m.m, NULL, &plan, &j->serve);
+    const char *too_long = job_setup_too_long(c->a, &j->m.m, j->serve.max_model_len);
+    if (too_long)
+        log_warn("%s", too_long);
+    return ST_OK;
+}
+
 /* ---- records --------------------------------------------------------------------------------- */
 
 static enum st load_all(const struct job_context *c, const struct option_list *paths,
@@ -191,9 +207,9 @@ static double value_at(const struct observed_series *s, int point)
     return point < 0 ? s->mean : s->at[point];
 }
 
-static void add_checked(const struct job_context *c, struct job_calibration *j,
-                        const struct observed *run, const struct observed_stage *s,
-                        const struct calibrate_prediction *p)
+static void add_checked(struct job_calibration *j, const struct observed *run,
+                        const struct observed_stage *s, const struct calibrate_prediction *p,
+                        const char *doubt)
 {
     static const struct {
         enum observed_metric metric;
@@ -208,7 +224,6 @@ static void add_checked(const struct job_context *c, struct job_calibration *j,
                 {OBSERVED_TTFT, OBSERVED_P90, "ttft_p90"},
                 {OBSERVED_TTFT, OBSERVED_P99, "ttft_p99"}};
     const struct observed_stage *copy = nearest(&j->in, s);
-    (void)c;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const enum observed_metric m = rows[i].metric;
         j->checked[j->n_checked++] = (struct job_checked){
@@ -220,6 +235,7 @@ static void add_checked(const struct job_context *c, struct job_calibration *j,
             .low = value_at(&p->low[m], rows[i].point),
             .high = value_at(&p->high[m], rows[i].point),
             .copied = copy ? value_at(&copy->of[m], rows[i].point) : (double)NAN,
+            .doubt = doubt,
         };
     }
 }
@@ -275,7 +291,12 @@ static enum st check_all(const struct job_context *c, const struct calibrate_par
                          "cache; they are not in its prediction",
                          run->stages[k].name, run->path, (long long)predicted.rejected,
                          run->stages[k].w.n);
-            add_checked(c, j, run, &run->stages[k], &predicted);
+            const char *doubt = calibrate_overload(c->a, &run->stages[k], run->settings.batch_cap);
+            if (doubt)
+                log_warn("stage %s of %s: %s; its latencies grow with its length, and errors of it "
+                         "say little",
+                         run->stages[k].name, run->path, doubt);
+            add_checked(j, run, &run->stages[k], &predicted, doubt);
         }
     }
     return ST_OK;
@@ -351,6 +372,7 @@ static enum st write_bundle(const struct job_context *c, const struct plan *p,
     facts.model = j->m.m.name;
     facts.params = NULL;
     node_put(c->a, meta, "provenance", run_meta_node(c->a, &facts));
+    node_put(c->a, meta, "setup", job_setup_node(c->a, &j->setup));
     node_put(c->a, meta, "config", node_copy(c->a, c->config->tree));
     const struct calibrate_written w = {.root = j->root,
                                         .hardware = p->hardware.id,
@@ -371,7 +393,7 @@ static enum st prepare(const struct job_context *c, const struct plan *p, struct
 {
     struct theta_prior roofline;
     j->peaks = job_hardware(p);
-    TRY(serve_of(p, j, &j->serve, e));
+    TRY(set_up(c, p, j, e));
     TRY(iteration_shape(&j->m.m, &j->peaks, p->parallel.tp, p->parallel.pp, p->parallel.ep,
                         &j->shape, e));
     theta_prior_roofline(&j->m.m, &j->shape, &roofline);

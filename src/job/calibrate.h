@@ -10,12 +10,14 @@ struct job_checked {
     const char *run, *stage, *name; /* "e2e_p50" */
     double observed, predicted;     /* s */
     double low, high;               /* 95 % interval of the prediction */
-    double copied; /* that of the stage of the fit with the nearest load: NAN = none */
+    double copied;     /* that of the stage of the fit with the nearest load: NAN = none */
+    const char *doubt; /* calibrate_overload; NULL = none */
 };
 
 struct job_calibration {
     struct job_model m;
     struct serve_params serve;
+    struct job_setup setup;
     struct iteration_hardware peaks;
     struct iteration_shape shape;
     struct theta_prior prior;

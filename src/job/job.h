@@ -16,6 +16,7 @@
 #include "artifact/artifact.h"
 #include "engine/registry.h"
 #include "job/context.h"
+#include "job/setup.h"
 #include "model/model.h"
 #include "profile/reference.h"
 #include "serve/serve.h"
@@ -118,6 +119,7 @@ struct job_run {
     void *self;
     const struct bundle *bundle;       /* its look-ups are counted; NULL = none */
     const struct predictor *predictor; /* NULL = a real run */
+    const struct job_setup *setup;     /* NULL = of a system that batches by itself */
     const struct node *extra;          /* more members of run_meta.json, or NULL */
     const char *uncalibrated;          /* remark that is printed with the figures; NULL = none */
     struct reference *reference;       /* measured before and after the run; NULL = not */

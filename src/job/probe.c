@@ -108,8 +108,10 @@ enum st job_probe_open(const struct job_context *c, struct job_probe *out, struc
     *out = (struct job_probe){.c = c};
     TRY(job_capacity_check(c, &out->slo, &out->one_draw, e));
     TRY(job_model(c, false, &out->m, e));
-    TRY(job_serve_params(p, &out->m.m, NULL, &out->serve, NULL, e));
+    struct engine_plan plan;
+    TRY(job_serve_params(p, &out->m.m, NULL, &out->serve, &plan, e));
     TRY(serve_check_params(&out->serve, e));
+    out->setup = job_setup_of(c, &out->m.m, NULL, &plan, &out->serve);
     TRY(job_predictor(c, &out->m, &out->params, &out->predictor, e));
     job_predictor_serving(c, &out->params, &out->serve);
     struct probe_sim_params params = {

@@ -173,6 +173,19 @@ static enum st check_resume(const struct job_context *c, struct err *e)
     return ST_OK;
 }
 
+static enum st setup_of(const struct job_context *c, const struct engine *engine,
+                        const struct job_model *m, struct job_setup *out, struct err *e)
+{
+    struct serve_params serve;
+    struct engine_plan plan;
+    *out = job_setup_outside(c, m->m.name);
+    if (engine->drive != ENGINE_EXECUTES)
+        return ST_OK;
+    TRY(job_serve_params(c->plan, &m->m, engine, &serve, &plan, e));
+    *out = job_setup_of(c, &m->m, engine, &plan, &serve);
+    return ST_OK;
+}
+
 enum st job_engine_probe_open(const struct job_context *c, struct job_engine_probe *out,
                               struct err *e)
 {
@@ -191,6 +204,8 @@ enum st job_engine_probe_open(const struct job_context *c, struct job_engine_pro
         st = check_resume(c, e);
     if (st == ST_OK)
         st = job_model(c, false, &out->m, e);
+    if (st == ST_OK)
+        st = setup_of(c, engine, &out->m, &out->setup, e);
     if (st == ST_OK)
         st = unit_workload(out, (uint64_t)p->seed, e);
     if (st != ST_OK)

@@ -8,6 +8,7 @@
 struct job_engine_probe {
     const struct job_context *c;
     struct job_model m;
+    struct job_setup setup;
     struct slo slo;
     bool one_draw;
     struct arena *a; /* of the workload below */

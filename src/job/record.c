@@ -10,6 +10,7 @@ struct record {
     struct vidur_metrics *vidur; /* NULL unless enabled, as trace */
     struct batch_trace *trace;
     struct summary *summary;
+    struct backlog backlog;
     struct time_series *series; /* NULL = none */
     const struct artifact *art;
     struct progress progress;
@@ -23,6 +24,7 @@ static void put_request(void *self, const struct run_request *request)
     row.backend = r->p.backend;
     run_write_request(r->writer, &row);
     summary_add(r->summary, &row);
+    backlog_add(&r->backlog, &row);
     if (r->vidur)
         vidur_metrics_write(r->vidur, request);
 }
@@ -117,6 +119,11 @@ void record_measured(struct record *r, const struct time_series_power *p)
 {
     if (r->series)
         time_series_power(r->series, p);
+}
+
+const struct backlog *record_backlog(const struct record *r)
+{
+    return &r->backlog;
 }
 
 struct summary *record_summary(struct record *r)

@@ -4,6 +4,7 @@
 #define JOB_RECORD_H
 
 #include "config/plan.h"
+#include "metrics/backlog.h"
 #include "metrics/summary.h"
 #include "metrics/time_series.h"
 #include "serve/serve.h"
@@ -30,6 +31,7 @@ enum st record_close(struct record *r, struct err *e);
 /* Before record_close: the power was measured. */
 void record_measured(struct record *r, const struct time_series_power *p);
 struct summary *record_summary(struct record *r);
+const struct backlog *record_backlog(const struct record *r);
 void record_free(struct record **r); /* quiet; NULL is fine */
 
 #endif

@@ -96,10 +96,29 @@ static void say(struct arena *a, struct node *extra, const char *text)
     note(a, extra, text);
 }
 
-static void tell_what_happened(struct arena *a, const struct job_run *r,
+static void tell_backlog(struct arena *a, const struct record *rec, const struct serve_counters *n,
+                         struct node *extra)
+{
+    const struct backlog_trend t = backlog_trend(record_backlog(rec));
+    if (!t.grew || n->follows)
+        return;
+    say(a, extra,
+        arena_printf(
+            a,
+            "the run is saturated: requests waited %.3g s in the second quarter of the "
+            "arrivals and %.3g s in the last, %.3g of them at a time: the load is above what "
+            "this system carries, and latencies grow with the number of requests",
+            t.wait_s[1], t.wait_s[3], t.waiting));
+    node_set(a, extra, SV("saturated"), node_bool(a, true));
+}
+
+static void tell_what_happened(struct arena *a, const struct job_run *r, const struct model *m,
                                const struct serve_params *p, const struct serve_counters *n,
                                struct node *extra)
 {
+    const char *too_long = r->executors ? job_setup_too_long(a, m, p->max_model_len) : NULL;
+    if (too_long)
+        say(a, extra, too_long);
     int64_t outside = r->bundle ? bundle_extrapolations(r->bundle) : 0;
     if (p->prefix_caching && n->prefix_hit_tokens == 0)
         say(a, extra,
@@ -134,7 +153,7 @@ static void add_not_ok(struct buf *out, const struct summary_facts *f)
         buf_puts(out, ")\n");
 }
 
-static void print_result(struct job_context *c, const char *dir,
+static void print_result(struct job_context *c, const char *dir, const struct job_setup *setup,
                          const struct run_counters *counters, struct summary *s,
                          const struct node *more)
 {
@@ -144,7 +163,9 @@ static void print_result(struct job_context *c, const char *dir,
         node_set(c->a, out, more->pairs[i].key, more->pairs[i].value);
     struct buf text = {0};
     add_not_ok(&text, &f);
+    buf_printf(&text, "%-24s %s\n", "setup", job_setup_words(c->a, setup));
     job_lines(&text, out);
+    node_set(c->a, out, SV("setup"), job_setup_node(c->a, setup));
     job_result(c, out, buf_str(&text));
     buf_free(&text);
     tell_not_ok(&f);
@@ -250,6 +271,8 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     struct serve_counters counters = {0};
     const struct run_counters *counted = NULL;
     struct node *extra = node_new(a, NODE_MAP);
+    const struct job_setup setup = r->setup ? *r->setup : job_setup_outside(c, m->m.name);
+    node_set(a, extra, SV("setup"), job_setup_node(a, &setup));
     for (uint32_t i = 0; r->extra && i < r->extra->n; i++)
         node_set(a, extra, r->extra->pairs[i].key, r->extra->pairs[i].value);
     double setup_s = ns_to_s(clock_cpu_ns());
@@ -290,8 +313,10 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     }
     if (st == ST_OK && w->note)
         note(a, extra, w->note);
-    if (st == ST_OK)
-        tell_what_happened(a, r, &params, &counters, extra);
+    if (st == ST_OK) {
+        tell_what_happened(a, r, &m->m, &params, &counters, extra);
+        tell_backlog(a, rec, &counters, extra);
+    }
     if (st == ST_OK && r->more)
         st = r->more(r->more_self, &art, extra, shown, e);
     if (st == ST_OK)
@@ -310,7 +335,7 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     if (st == ST_OK && c->json && node_find(extra, "notes")) /* otherwise they were printed */
         node_set(a, shown, SV("notes"), node_find(extra, "notes"));
     if (st == ST_OK)
-        print_result(c, dir, counted, record_summary(rec), shown);
+        print_result(c, dir, &setup, counted, record_summary(rec), shown);
     if (st == ST_OK) {
         const struct summary_facts facts = summary_facts(record_summary(rec));
         st = metrics_measured(facts.n_requests, facts.n_not_ok, facts.n_warmup, e);

@@ -51,6 +51,7 @@ struct job_probe {
     struct predictor_params params;
     struct predictor predictor;
     struct serve_params serve;
+    struct job_setup setup;
     struct slo slo;
     struct probe probe;
     bool one_draw; /* requests are given: the seed does not matter */

@@ -65,6 +65,8 @@ struct memory_plan {
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e);
 enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out, struct err *e);
 enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, struct err *e);
+/* Weights of the device that holds most of them, as of MEMORY_VLLM. */
+double memory_weight_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t ep);
 /* Keys and values of that many bytes an element. max_batch is no limit. */
 void memory_plan_host(const struct memory_facts *f, int element_bytes, struct memory_plan *out);
 

@@ -91,6 +91,14 @@ static double layered_forward(const struct stage *s)
            (2 * (double)s->shard.hidden + widest);
 }
 
+double memory_weight_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t ep)
+{
+    const struct memory_facts f = {.model = m, .tp = tp, .pp = pp, .ep = ep};
+    const struct stage ends[] = {{.f = &f, .first = true, .last = pp == 1},
+                                 {.f = &f, .first = pp == 1, .last = true}};
+    return fmax(weights(&ends[0]), weights(&ends[1]));
+}
+
 /* Neighbouring tensors live at once: q, k, v and attention's output; the MLP's input to its
  * activation, and the output of that, for each expert that a token goes through. */
 static double forward(const struct stage *s)
