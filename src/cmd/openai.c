@@ -12,6 +12,7 @@
 #include "client/served.h"
 #include "job/goodput.h"
 #include "job/power.h"
+#include "metrics/backlog.h"
 
 struct bench {
     struct job_context *c;
@@ -214,6 +215,25 @@ static enum st keep_power(const struct bench *b, const struct client_bench *run,
     return ST_OK;
 }
 
+/* Whether the server had more to do than it carries; NULL = no. */
+static const char *saturated(const struct bench *b, const struct client_bench *run)
+{
+    struct backlog backlog = {0};
+    if (b->w.w.concurrency || workload_has_sessions(&b->w.w))
+        return NULL;
+    for (size_t i = 0; i < run->n; i++) {
+        const struct client_result *r = &run->results[i];
+        backlog_add(&backlog, &(struct run_request){
+                                  .arrival_ns = r->planned_ns,
+                                  .scheduled_ns = RUN_NONE,
+                                  .first_token_ns = r->chunks.n ? r->chunks.p[0].time_ns : RUN_NONE,
+                                  .status = r->status,
+                                  .warmup = (int64_t)i < run->p.warmup_requests});
+    }
+    const struct backlog_trend t = backlog_trend(&backlog);
+    return t.grew ? backlog_words(b->c->a, &t) : NULL;
+}
+
 /* The model is what the server calls it. */
 static struct job_setup setup_of(const struct bench *b)
 {
@@ -239,6 +259,12 @@ static enum st commit(const struct bench *b, const struct client_bench *run,
     const struct job_setup setup = setup_of(b);
     node_set(a, extra, SV("setup"), job_setup_node(a, &setup));
     meta.extra = extra;
+    const char *too_much = saturated(b, run);
+    if (too_much) {
+        log_warn("%s", too_much);
+        node_set(a, extra, SV("saturated"), node_bool(a, true));
+        node_set(a, shown, SV("saturated"), node_str(a, too_much));
+    }
     TRY(job_snapshot(c, art, e));
     return artifact_commit(art, run_meta_node(a, &meta), e);
 }

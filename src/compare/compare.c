@@ -218,6 +218,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
             curves_new(a, 2, (const char *const[]){"real", "simulated"},
                        (const struct run *const[]){&out->real, &out->sim},
                        (const struct run_metrics *const[]){&out->real_metrics, &out->sim_metrics});
+        compare_saturated_tell(out, &notes);
         tell_samples(out, &notes);
         tell_calibration(out, &notes);
         tell_host_time(out, &notes);

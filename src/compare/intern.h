@@ -50,6 +50,9 @@ struct metrics_params align_params(const struct alignment *al, bool include_toke
 /* Fills c->energy from the metas. */
 void compare_energy_find(struct arena *a, struct comparison *c);
 
+/* Notes of a side whose load is above what it carries (metrics/backlog.h). */
+void compare_saturated_tell(const struct comparison *c, struct notes *notes);
+
 /* Whether the two are a run over HTTP and one without; compare_path_repeat for each spread run
  * and compare_path_tell afterwards fill the rest. */
 void compare_path_find(struct arena *a, struct comparison *c, const struct alignment *al);

@@ -102,13 +102,7 @@ static void tell_backlog(struct arena *a, const struct record *rec, const struct
     const struct backlog_trend t = backlog_trend(record_backlog(rec));
     if (!t.grew || n->follows)
         return;
-    say(a, extra,
-        arena_printf(
-            a,
-            "the run is saturated: requests waited %.3g s in the second quarter of the "
-            "arrivals and %.3g s in the last, %.3g of them at a time: the load is above what "
-            "this system carries, and latencies grow with the number of requests",
-            t.wait_s[1], t.wait_s[3], t.waiting));
+    say(a, extra, backlog_words(a, &t));
     node_set(a, extra, SV("saturated"), node_bool(a, true));
 }
 

@@ -59,3 +59,13 @@ struct backlog_trend backlog_trend(const struct backlog *b)
              t.wait_s[3] > 1.5 * t.wait_s[1];
     return t;
 }
+
+const char *backlog_words(struct arena *a, const struct backlog_trend *t)
+{
+    return arena_printf(
+        a,
+        "the run is saturated: requests waited %.3g s in the second quarter of the "
+        "arrivals and %.3g s in the last, %.3g of them at a time: the load is above "
+        "what the system carries, and latencies grow with the number of requests",
+        t->wait_s[1], t->wait_s[3], t->waiting);
+}

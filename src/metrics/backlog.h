@@ -39,5 +39,7 @@ struct backlog_trend {
     double waiting;                  /* requests that waited in the last quarter, mean over time */
 };
 struct backlog_trend backlog_trend(const struct backlog *b);
+/* A sentence for a result, of one that grew. */
+const char *backlog_words(struct arena *a, const struct backlog_trend *t);
 
 #endif
