@@ -165,6 +165,10 @@ struct op_load {
     int64_t kv_read_tokens;    /* prefill: sum over chunks of kv_before + chunk */
 };
 
+/* Adds a chunk of tokens after `before` cached ones to the sums of prefill; tokens and rows are the
+ * caller's. Sums of absurd prompts end at the largest number. */
+void op_load_add_chunk(struct op_load *load, int64_t before, int64_t tokens);
+
 struct op_cost {
     double flop;  /* of all repeats */
     double bytes; /* of all repeats: weights once, activations read and written */

@@ -384,6 +384,20 @@ struct op_traffic op_traffic(const struct model *m, const struct op *op, const s
                                .id_bytes = repeat * w.id_bytes};
 }
 
+/* Squares of absurd prompts, a billion tokens and more, end at the largest number. */
+static void add_up_to_most(int64_t *sum, int64_t more)
+{
+    if (__builtin_add_overflow(*sum, more, sum))
+        *sum = INT64_MAX;
+}
+
+void op_load_add_chunk(struct op_load *load, int64_t before, int64_t tokens)
+{
+    add_up_to_most(&load->kv_tokens_prefill, tokens * before);
+    add_up_to_most(&load->chunk_sq, tokens * (tokens + 1) / 2);
+    load->kv_read_tokens += before + tokens;
+}
+
 double op_weight_bytes(const struct model *m, enum op_kind k)
 {
     bool quantised = k == OP_ATTN_PRE_PROJ || k == OP_ATTN_POST_PROJ || k == OP_MLP_UP_PROJ ||

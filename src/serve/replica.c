@@ -169,13 +169,6 @@ struct request *replica_last_prefill(struct replica *r, int32_t lane)
     return NULL;
 }
 
-/* Squares of absurd prompts, a billion tokens and more, end at the largest number. */
-static void add_up_to_most(int64_t *sum, int64_t more)
-{
-    if (__builtin_add_overflow(*sum, more, sum))
-        *sum = INT64_MAX;
-}
-
 /* Adds the chunk to the batch and updates the request. */
 static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens)
 {
@@ -186,9 +179,7 @@ static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_
     vec_push(&f->chunk_requests, q);
     f->b.prefill_tokens += tokens;
     f->b.n_last_chunks += last;
-    add_up_to_most(&load->kv_tokens_prefill, tokens * q->kv);
-    add_up_to_most(&load->chunk_sq, tokens * (tokens + 1) / 2);
-    load->kv_read_tokens += q->kv + tokens;
+    op_load_add_chunk(load, q->kv, tokens);
     if (q->scheduled_ns == RUN_NONE) {
         q->scheduled_ns = ns_from_s(f->b.submit_s);
         if (q->scheduled_ns < q->w.arrival_ns) /* arrived while the host was building this batch */

@@ -2,11 +2,13 @@
 
 #include "model/expert_load.h"
 #include "model/shard.h"
+#include "sim/groups.h"
 #include "sim/predictor.h"
 
 struct of_bundle {
     struct predictor_params p;
     struct expert_load load; /* of the busiest device, where groups share experts */
+    struct groups groups;
 };
 
 static enum st open_bundle(struct arena *a, const struct predictor_params *p, void **self,
@@ -17,6 +19,7 @@ static enum st open_bundle(struct arena *a, const struct predictor_params *p, vo
     o->p = *p;
     if (shard_groups(p->tp, p->ep) > 1)
         expert_load_make(p->model, p->ep, p->expert_skew, &o->load);
+    o->groups = groups_new(a, shard_groups(p->tp, p->ep));
     *self = o;
     return ST_OK;
 }
@@ -40,30 +43,49 @@ static int64_t row_tokens(const struct batch *b)
 /* Seconds of a batch's operators, all layers, on one device. */
 struct parts {
     double tokens, once, rows, attention, reduce, all_to_all;
-    double decode; /* of attention */
+    double decode;   /* of attention */
+    int64_t to_pass; /* tokens that the device sends on to the next stage */
 };
 
-/* Groups share the chunks, which are no faster than the longest of them. */
-static double prefill_of(const struct bundle *t, const struct batch *b, int64_t groups)
+static double sum_of(const struct parts *x)
 {
+    return x->tokens + x->rows + x->attention + x->reduce + x->all_to_all;
+}
+
+/* Of the chunks of that group. */
+static double prefill_of(struct of_bundle *o, const struct batch *b, int64_t group)
+{
+    const struct bundle *t = o->p.bundle;
+    const bool one = o->groups.n == 1;
     struct together_sum sum = {0};
+    if (!one)
+        groups_begin(&o->groups);
     for (int32_t i = 0; i < b->n_chunks; i++)
-        predict_prefill_add(t, b->chunks[i].start, b->chunks[i].tokens, &sum);
-    const double all = predict_prefills_s(t, &sum) / (double)groups;
+        if (one || groups_deal(&o->groups, &b->chunks[i]) == group)
+            predict_prefill_add(t, b->chunks[i].start, b->chunks[i].tokens, &sum);
+    const double all = predict_prefills_s(t, &sum);
     return all > sum.longest_s ? all : sum.longest_s;
 }
 
-static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
+/* All of the batch, of one group. */
+static struct group_part whole(const struct batch *b)
+{
+    return (struct group_part){.load = {.tokens = b->prefill_tokens + row_tokens(b),
+                                        .rows = row_tokens(b) + b->n_last_chunks},
+                               .decodes = b->n_decodes,
+                               .decode_kv = b->decode_kv_tokens,
+                               .decode_kv_max = b->decode_kv_max};
+}
+
+static struct parts parts_of(struct of_bundle *o, const struct batch *b, const struct group_part *g)
 {
     const struct predictor_params *p = &o->p;
     const struct bundle *t = p->bundle;
-    int64_t groups = groups_of(p), all = b->prefill_tokens + row_tokens(b);
-    int64_t tokens = share(all, groups), seqs = share(b->n_decodes, groups);
-    int64_t rows = share(row_tokens(b) + b->n_last_chunks, groups);
-    const double prefill = prefill_of(t, b, groups);
+    const int64_t tokens = g->load.tokens, rows = g->load.rows;
+    const double prefill = prefill_of(o, b, g->group);
     const bool chunks = b->n_chunks > 0;
     const double decode = (chunks ? predict_decode_beside_s : predict_verify_s)(
-        t, seqs, share(b->decode_kv_tokens, groups), b->decode_kv_max, b->draft_tokens);
+        t, g->decodes, g->decode_kv, g->decode_kv_max, b->draft_tokens);
     struct parts x = {
         .tokens = chunks ? predict_tokens_s(t, tokens) : predict_decode_tokens_s(t, tokens),
         .once = p->pp > 1 ? predict_once_s(t, tokens) : 0,
@@ -71,14 +93,36 @@ static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
         .attention = decode + prefill,
         .decode = decode,
         .reduce = p->tp > 1 ? predict_all_reduce_s(t, tokens) : 0,
+        .to_pass = tokens,
     };
-    if (groups == 1)
+    if (o->groups.n == 1)
         return x;
+    const int64_t all = b->prefill_tokens + row_tokens(b);
     struct expert_pairs most = expert_load_at(&o->load, (double)all);
     x.tokens += predict_experts_part_s(t, all, most.pairs, most.hit, (double)p->tp) -
                 predict_experts_s(t, tokens);
-    x.all_to_all = predict_all_to_all_s(t, llround(most.pairs));
+    const double sent = (double)(tokens * p->model->experts_per_token) / (double)p->tp;
+    x.all_to_all = predict_all_to_all_s(t, llround(fmax(most.pairs, sent)));
     return x;
+}
+
+/* Of the group that takes longest. */
+static struct parts slowest(struct of_bundle *o, const struct batch *b)
+{
+    struct group_part of[GROUP_PARTS];
+    struct parts worst;
+    if (o->groups.n == 1) {
+        of[0] = whole(b);
+        return parts_of(o, b, &of[0]);
+    }
+    const int n = groups_busiest(&o->groups, b, of);
+    worst = parts_of(o, b, &of[0]);
+    for (int i = 1; i < n; i++) {
+        const struct parts x = parts_of(o, b, &of[i]);
+        if (sum_of(&x) > sum_of(&worst))
+            worst = x;
+    }
+    return worst;
 }
 
 /* Idle power of all devices of a stage. */
@@ -93,7 +137,10 @@ static double energy_of(const struct predictor_params *p, const struct batch *b,
                         double idle_s)
 {
     const struct bundle *t = p->bundle;
-    int64_t groups = groups_of(p), seqs = share(b->n_decodes, groups);
+    const int64_t all = (int64_t)b->n_chunks + b->n_decodes;
+    /* those that have sequences, with equal parts */
+    const int64_t groups = all < groups_of(p) ? all : groups_of(p);
+    const int64_t seqs = share(b->n_decodes, groups);
     const int64_t tokens = share(b->prefill_tokens + row_tokens(b), groups);
     const int64_t rows = share(row_tokens(b) + b->n_last_chunks, groups);
     const bool chunks = b->n_chunks > 0;
@@ -116,13 +163,13 @@ static void take_energy(const struct predictor_params *p, const struct batch *b,
 
 static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
 {
-    const struct of_bundle *o = self;
+    struct of_bundle *o = self;
     const struct predictor_params *p = &o->p;
     const struct bundle *t = p->bundle;
     int64_t tokens = b->prefill_tokens + row_tokens(b);
     double scale = b->n_chunks ? bundle_prompt_scale(t, tokens, b->n_decodes > 0)
                                : bundle_decode_scale(t, b->n_decodes, b->train);
-    struct parts x = parts_of(o, b);
+    struct parts x = slowest(o, b);
     double host = 0, comm = x.reduce + x.all_to_all;
     const double operators = x.tokens + x.rows + x.attention;
     const double decode_share = operators > 0 ? x.decode / operators : 0;
@@ -140,7 +187,7 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
             take_energy(p, b, scale, comm, &stages[0]);
         return ST_OK;
     }
-    double pass_on = predict_send_recv_s(t, share(tokens, groups_of(p)));
+    double pass_on = predict_send_recv_s(t, x.to_pass);
     const double layers = x.tokens - x.once + x.attention;
     for (int64_t i = 0; i < p->pp; i++) {
         const double part =

@@ -1,5 +1,6 @@
 #include "profile/read/iteration.h"
 
+#include "sim/groups.h"
 #include "sim/predictor.h"
 
 /* ---- roofline and calibrated: the iteration model -------------------------------------------- */
@@ -8,6 +9,7 @@ struct modelled {
     struct iteration_shape shape;
     struct iteration_params params;
     const struct bundle *bundle; /* of calibrated; NULL = none */
+    struct groups groups;        /* n 1: one */
     bool host;
 };
 
@@ -19,6 +21,7 @@ static enum st open_modelled(struct arena *a, const struct predictor_params *p,
     TRY(iteration_shape(p->model, hw, p->tp, p->pp, p->ep, &x->shape, e));
     if (x->shape.groups > 1)
         expert_load_make(p->model, p->ep, p->expert_skew, &x->shape.load);
+    x->groups = groups_new(a, x->shape.groups);
     x->params = *params;
     x->host = p->host_overhead;
     *self = x;
@@ -46,13 +49,46 @@ static enum st open_calibrated(struct arena *a, const struct predictor_params *p
     return ST_OK;
 }
 
+/* Device time of all stages. */
+static double device_s(const struct modelled *x, const struct iteration_batch *b)
+{
+    struct iteration_terms terms;
+    double s = 0;
+    for (int64_t i = 0; i < x->shape.stages; i++) {
+        iteration_terms(&x->shape, b, i, &terms);
+        s += iteration_time(&x->params, &terms, NULL).device_s;
+    }
+    return s;
+}
+
+/* The load of the group that takes longest. */
+static const struct op_load *slowest(struct modelled *x, const struct batch *b,
+                                     const struct iteration_batch *batch,
+                                     struct group_part parts[GROUP_PARTS])
+{
+    const int n = groups_busiest(&x->groups, b, parts);
+    int worst = 0;
+    double most = 0;
+    for (int i = 0; i < n && n > 1; i++) {
+        struct iteration_batch of = *batch;
+        of.group = &parts[i].load;
+        const double s = device_s(x, &of);
+        if (s > most)
+            most = s, worst = i;
+    }
+    return &parts[worst].load;
+}
+
 static enum st predict_modelled(void *self, const struct batch *b, struct stage_time *stages,
                                 struct err *e)
 {
-    const struct modelled *x = self;
-    const struct iteration_batch batch = {
+    struct modelled *x = self;
+    struct iteration_batch batch = {
         .load = b->load, .chunks = b->n_chunks, .queries = 1 + (int64_t)b->draft_tokens};
+    struct group_part parts[GROUP_PARTS];
     struct iteration_terms terms;
+    if (x->shape.groups > 1)
+        batch.group = slowest(x, b, &batch, parts);
     const int64_t size = (int64_t)b->prefill_tokens + b->n_decodes;
     const double ratio = x->bundle ? bundle_replayed(x->bundle, b->n_chunks > 0, size) : 1;
     (void)e;

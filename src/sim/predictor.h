@@ -88,11 +88,11 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  * without prefill chunks, on the first stage; 0 without host_overhead. Rows that verify drafts:
  * attention is that of predict_verify_s; the other operators have 1 + draft_tokens tokens per row.
  *
- * Experts at ep > tp: ep / tp groups of tp shards each attend to an equal part of the batch and
- * hold an equal part of the experts, whole. What depends on tokens and rows is that of a group's
- * share, prefill attention at least that of the longest chunk; experts take what the busiest device
- * takes for its pairs and experts (model/expert_load.h); tokens go to their experts and back by two
- * all-to-alls per layer, each as long as that device receives.
+ * Experts at ep > tp: of ep / tp groups of tp shards each has sequences of its own and an equal
+ * part of the experts, whole. What depends on tokens, rows and attention is that of the group which
+ * takes longest (sim/groups.h); experts take what the busiest device takes for its pairs and
+ * experts (model/expert_load.h); tokens go to their experts and back by two all-to-alls per layer,
+ * each as long as the device that receives or sends most.
  *
  * Energy, where the bundle has any: that of the operators, with the scale of their times, on every
  * shard, and idle power during all-reduce, send and the host time that the device waits for. After

@@ -199,24 +199,61 @@ static double experts_hit(const struct iteration_shape *s, double tokens)
     return s->experts * (1 - pow(1 - s->experts_per_token / s->experts, tokens));
 }
 
-static double share(int64_t n, int64_t groups)
+static int64_t share(int64_t n, int64_t groups)
 {
-    return (double)((n + groups - 1) / groups);
+    return (n + groups - 1) / groups;
+}
+
+static int64_t scaled(int64_t n, double part)
+{
+    return part < 1 ? (int64_t)((double)n * part) : n;
+}
+
+/* What a group of many does where a part of the prompts and so many of the decode rows are its. */
+static struct op_load part_of(const struct op_load *l, double prompts, int64_t seqs,
+                              int64_t queries)
+{
+    const int64_t rows = l->seqs * queries, own = seqs * queries;
+    const double decodes = l->seqs > 0 ? (double)seqs / (double)l->seqs : 0;
+    return (struct op_load){
+        .tokens = own + (int64_t)ceil((double)(l->tokens - rows) * prompts),
+        .rows = own + (int64_t)ceil((double)(l->rows - rows) * prompts),
+        .seqs = seqs,
+        .kv_tokens = (int64_t)ceil((double)l->kv_tokens * decodes),
+        .kv_tokens_prefill = scaled(l->kv_tokens_prefill, prompts),
+        .chunk_sq = scaled(l->chunk_sq, prompts),
+        .kv_read_tokens = scaled(l->kv_read_tokens, prompts),
+    };
+}
+
+/* The load of the group that has most to do. */
+static struct op_load group_of(const struct iteration_shape *s, const struct iteration_batch *b,
+                               int64_t queries)
+{
+    const struct op_load *l = &b->load;
+    const int64_t g = s->groups;
+    if (g == 1)
+        return *l;
+    if (b->group)
+        return *b->group;
+    if (b->chunks == 0)
+        return part_of(l, 1 / (double)g, share(l->seqs, g), queries);
+    const int64_t chunks = share(b->chunks, g), seqs = share(b->chunks + l->seqs, g) - chunks;
+    return part_of(l, (double)chunks / (double)b->chunks, seqs < l->seqs ? seqs : l->seqs, queries);
 }
 
 void iteration_terms(const struct iteration_shape *s, const struct iteration_batch *b,
                      int64_t stage, struct iteration_terms *out)
 {
-    const struct op_load *l = &b->load;
+    const int64_t queries = b->queries > 0 ? b->queries : 1;
+    const struct op_load *l = &b->load, own = group_of(s, b, queries);
     const bool first = stage == 0, last = stage == s->stages - 1;
     const double layers = (double)shard_stage_layers(s->model, s->stages, stage);
-    const double part = layers / (double)s->model->layers, g = (double)s->groups;
-    const double queries = b->queries > 0 ? (double)b->queries : 1;
-    const double all = (double)l->tokens, tokens = share(l->tokens, s->groups);
-    const double rows = share(l->rows, s->groups), seqs = share(l->seqs, s->groups);
-    const double prompt = all - (double)l->seqs * queries; /* tokens of chunks */
-    const double pairs = (double)(l->kv_tokens_prefill + l->chunk_sq) / g;
-    const double kv = (double)l->kv_tokens / g;
+    const double part = layers / (double)s->model->layers;
+    const double all = (double)l->tokens, tokens = (double)own.tokens, rows = (double)own.rows;
+    const double seqs = (double)own.seqs, q = (double)queries, kv = (double)own.kv_tokens;
+    const double prompt = tokens - seqs * q; /* tokens of chunks */
+    const double pairs = (double)(own.kv_tokens_prefill + own.chunk_sq);
     *out = (struct iteration_terms){.layers = layers};
     if (l->tokens <= 0)
         return;
@@ -229,7 +266,7 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
         if (s->groups > 1) {
             x = expert_load_at(&s->load, all);
             whole = (double)s->tp;
-            pairs_sent = x.pairs;
+            pairs_sent = fmax(x.pairs, tokens * s->experts_per_token / whole);
         }
         double token = x.pairs / s->experts_per_token * whole * part;
         out->expert_weights = s->expert_weights_s * x.hit * whole * part;
@@ -237,13 +274,13 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
         out->activations = s->layer_expert_token_s * token;
     }
     out->decode_kv = s->decode_kv_token_s * kv * part;
-    out->decode_compute = s->decode_pair_s * kv * queries * part;
-    out->prefill_kv = s->prefill_kv_token_s * (double)l->kv_read_tokens / g * part;
-    out->prefill_compute =
-        (s->prefill_pair_s * pairs + s->prefill_key_s * ((double)l->kv_read_tokens - prompt) / g) *
-        part;
-    out->activations += (s->layer_fixed_s + s->layer_token_s * tokens +
-                         s->decode_row_s * seqs * queries + s->prefill_token_s * prompt / g) *
+    out->decode_compute = s->decode_pair_s * kv * q * part;
+    out->prefill_kv = s->prefill_kv_token_s * (double)own.kv_read_tokens * part;
+    out->prefill_compute = (s->prefill_pair_s * pairs +
+                            s->prefill_key_s * ((double)own.kv_read_tokens - prompt)) *
+                           part;
+    out->activations += (s->layer_fixed_s + s->layer_token_s * tokens + s->decode_row_s * seqs * q +
+                         s->prefill_token_s * prompt) *
                         part;
     out->collectives = (s->layer_collectives + s->all_to_alls) * part + (last ? 0 : s->stages > 1);
     out->link = (s->layer_link_token_s * tokens + s->all_to_all_pair_s * pairs_sent) * part +

@@ -32,12 +32,13 @@
  *                  last
  *     link         bytes that a device sends for them: all-reduce 2 (tp - 1) / tp of the
  *                  activations, gathering (tp - 1) / tp of the logits, all-to-all
- *                  (ep - 1) / ep of the pairs of token and expert, send the activations / tp
+ *                  (ep - 1) / ep of the pairs of token and expert, of the device that receives or
+ *                  sends most of them, send the activations / tp
  *
  * Layers, and what is per layer, are spread over the stages (model/shard.h); the first has the
- * embedding and the host's time, the last the LM head. At ep > tp the groups attend to equal parts
- * of a batch, and experts take as long as on the busiest of the ep devices, which hold them whole
- * (model/expert_load.h).
+ * embedding and the host's time, the last the LM head. At ep > tp a sequence lives on one group, and
+ * a layer takes as long as on the group with most to do (iteration_batch.group); experts take as
+ * long as on the busiest of the ep devices, which hold them whole (model/expert_load.h).
  *
  * Accuracy: of an iteration whose parts overlap, or whose kernels change with the size, no more
  * than these parameters can say; calibration.json states what was left over. */
@@ -131,6 +132,10 @@ struct iteration_batch {
     struct op_load load; /* of the whole batch */
     int64_t chunks;      /* prefill chunks */
     int64_t queries;     /* tokens of a decode row: 1 + drafts; 0 = 1 */
+    /* Of the group with most to do, at ep > tp. NULL = not known: sequences are dealt evenly, all
+     * chunks alike; chunks 0 beside prompts: their number is not known, and groups have equal parts
+     * of them. */
+    const struct op_load *group;
 };
 
 struct iteration_terms {

@@ -555,20 +555,21 @@ static void experts_are_shared_by_groups(void **state)
     predictor = opened(a, &p);
     predict(&predictor, &decode, &device, &host);
     assert_near(device, 16 + 16000 + 1.6 + 4, 1e-6);
-    /* one long chunk cannot be split: its group sets the time */
+    /* one long chunk cannot be split: it is one group's, 100 tokens, whose devices send 300 pairs
+     */
     p.ep = 8;
     predictor = opened(a, &p);
     static const struct chunk one[] = {{.slot = 1, .tokens = 100}};
     struct batch prompt = {.chunks = one, .n_chunks = 1, .prefill_tokens = 100};
     predict(&predictor, &prompt, &device, &host);
-    assert_near(
-        device,
-        25 * 0.25 + 2 * many / 6 * 0.75 + 1e-6 * scores(0, 100) + 4 + 4 * round(many) * 1e-3, 1e-6);
+    assert_near(device,
+                100 * 0.25 + 2 * many / 6 * 0.75 + 1e-6 * scores(0, 100) + 4 + 4 * 300 * 1e-3,
+                1e-6);
     p.expert_skew = 1;
     predictor = opened(a, &p);
     double uneven;
     predict(&predictor, &prompt, &uneven, &host);
-    assert_true(uneven > 1.3 * device - 0.3 * 25 * 0.25);
+    assert_true(uneven - device > 0.3 * 2 * many / 6 * 0.75);
     arena_free(&a);
 }
 

@@ -139,6 +139,30 @@ static void experts_are_those_that_are_hit(void **state)
     assert_near_rel(y.expert_compute, x.expert_compute, 1e-9);
 }
 
+/* Of sums alone: sequences are dealt to the groups, and one is no more than one group's. */
+static void a_sequence_lives_on_one_group(void **state)
+{
+    struct test *t = *state;
+    const struct model m = mixtral();
+    struct iteration_batch b = {.load = {.tokens = 100, .rows = 1, .chunk_sq = 5050}, .chunks = 1};
+    const struct iteration_terms whole = terms_of(t, &m, 1, 1, 1, &b, 0);
+    struct iteration_terms x = terms_of(t, &m, 1, 1, 4, &b, 0);
+    assert_near_rel(x.prefill_compute, whole.prefill_compute, 1e-9);
+    assert_near_rel(x.gemm_compute, whole.gemm_compute, 1e-9);
+    assert_near_rel(x.link, 8 * 200.0 * 2048 * 0.75 / 1e11, 1e-9); /* it sends all of its pairs */
+    b.chunks = 4;
+    x = terms_of(t, &m, 1, 1, 4, &b, 0);
+    assert_near_rel(x.prefill_compute, whole.prefill_compute / 4, 1e-3);
+    assert_near_rel(x.gemm_compute, whole.gemm_compute / 4, 1e-9);
+    b = (struct iteration_batch){.load = {.tokens = 2, .rows = 2, .seqs = 2, .kv_tokens = 500}};
+    assert_near_rel(terms_of(t, &m, 1, 1, 4, &b, 0).decode_kv,
+                    terms_of(t, &m, 1, 1, 1, &b, 0).decode_kv / 2, 1e-9);
+    const struct op_load own = {.tokens = 1, .rows = 1, .seqs = 1, .kv_tokens = 400};
+    b.group = &own;
+    assert_near_rel(terms_of(t, &m, 1, 1, 4, &b, 0).decode_kv,
+                    terms_of(t, &m, 1, 1, 1, &b, 0).decode_kv * 0.8, 1e-9);
+}
+
 static void devices_share_the_work_and_talk(void **state)
 {
     struct test *t = *state;
@@ -260,11 +284,11 @@ static void parameters_have_names_and_ranges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(terms_are_the_operators_work),     TEST(formats_change_what_they_are_of),
-        TEST(experts_are_those_that_are_hit),   TEST(devices_share_the_work_and_talk),
-        TEST(drafts_share_their_row_of_keys),   TEST(gradient_is_the_slope),
-        TEST(the_larger_of_two_binds),          TEST(unknown_peaks_are_named),
-        TEST(parameters_have_names_and_ranges),
+        TEST(terms_are_the_operators_work),   TEST(formats_change_what_they_are_of),
+        TEST(experts_are_those_that_are_hit), TEST(devices_share_the_work_and_talk),
+        TEST(a_sequence_lives_on_one_group),  TEST(drafts_share_their_row_of_keys),
+        TEST(gradient_is_the_slope),          TEST(the_larger_of_two_binds),
+        TEST(unknown_peaks_are_named),        TEST(parameters_have_names_and_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
