@@ -303,6 +303,7 @@ static enum st of_simulator(struct job_context *c, struct capacity_result *r, st
                       .extra = node_new(c->a, NODE_MAP)};
     const char *const remarks[] = {
         job_predictor_uncalibrated(c, &probe->predictor),
+        job_predictor_placement(c, &probe->predictor),
         job_setup_too_long(c->a, &probe->m.m, probe->serve.max_model_len),
         job_predictor_disturbed(c, &probe->params), job_predictor_settings(c, &probe->params),
         job_predictor_warning(c, &probe->params)};

@@ -44,8 +44,9 @@ struct plan {
         double dram_gb_per_s;
         struct {
             double fp32, tf32, bf16, fp16, fp8, fp4, int8;
-        } peak_tflops;                       /* dense; 0 = not known, or none */
-        double link_gb_per_s, pcie_gb_per_s; /* of one device, one direction */
+        } peak_tflops;                                      /* dense; 0 = not known, or none */
+        double link_gb_per_s, pcie_gb_per_s, node_gb_per_s; /* of one device, one direction */
+        int64_t link_gpus, gpus_per_node;                   /* 0 = not stated */
         int64_t sms;
         const char *profile_root; /* of bundles that ship with it; NULL = none */
     } hardware;

@@ -5,6 +5,7 @@
 #include "job/memory.h"
 #include "job/sim.h"
 #include "model/formats.h"
+#include "model/shard.h"
 #include "profile/read/iteration.h"
 #include "sim/drafting.h"
 #include "text/json.h"
@@ -28,7 +29,11 @@ struct iteration_hardware job_hardware(const struct plan *p)
     const double tera = 1e12, giga = 1e9;
     return (struct iteration_hardware){
         .dram_bytes_per_s = p->hardware.dram_gb_per_s * giga,
-        .link_bytes_per_s = p->hardware.link_gb_per_s * giga,
+        .links = {.link_bytes_per_s = p->hardware.link_gb_per_s * giga,
+                  .pcie_bytes_per_s = p->hardware.pcie_gb_per_s * giga,
+                  .node_bytes_per_s = p->hardware.node_gb_per_s * giga,
+                  .link_gpus = p->hardware.link_gpus,
+                  .node_gpus = p->hardware.gpus_per_node},
         .flop_per_s = {[PRECISION_FP32] = p->hardware.peak_tflops.fp32 * tera,
                        [PRECISION_TF32] = p->hardware.peak_tflops.tf32 * tera,
                        [PRECISION_BF16] = p->hardware.peak_tflops.bf16 * tera,
@@ -157,6 +162,19 @@ const char *job_predictor_disturbed(const struct job_context *c,
                         100 * fmin(share, 1));
 }
 
+const char *job_predictor_placement(const struct job_context *c, const struct predictor *p)
+{
+    const struct plan *plan = c->plan;
+    const int64_t devices = shard_devices(plan->parallel.tp, plan->parallel.ep) * plan->parallel.pp;
+    if (!p->ops->uncalibrated || plan->hardware.gpus_per_node || devices <= 1)
+        return NULL;
+    return arena_printf(
+        c->a,
+        "hardware.gpus_per_node is not set: the %lld devices of a replica are taken "
+        "to be in one node",
+        (long long)devices);
+}
+
 const char *job_predictor_warning(const struct job_context *c,
                                   const struct predictor_params *params)
 {
@@ -258,7 +276,7 @@ static struct node *model_node(struct arena *a, const struct predictor_params *p
             node_set(a, tflops, sv_of(precision_name((enum precision)i)),
                      node_float(a, hw->flop_per_s[i] / 1e12));
     node_set(a, peaks, SV("dram_gb_per_s"), node_float(a, hw->dram_bytes_per_s / 1e9));
-    node_set(a, peaks, SV("link_gb_per_s"), node_float(a, hw->link_bytes_per_s / 1e9));
+    node_set(a, peaks, SV("link_gb_per_s"), node_float(a, hw->links.link_bytes_per_s / 1e9));
     node_set(a, peaks, SV("peak_tflops"), tflops);
     node_set(a, n, SV("formats"), node_str(a, formats_words(a, params->model)));
     node_set(a, n, SV("parameters"), values);

@@ -20,6 +20,9 @@ const char *job_predictor_uncalibrated(const struct job_context *c, const struct
 /* Remark for results: the bundle was measured on a busy machine. NULL = it was not. */
 const char *job_predictor_disturbed(const struct job_context *c,
                                     const struct predictor_params *params);
+/* Remark for results: it is not known how many devices a node has, and all of a replica are taken
+ * to be in one. NULL = it is, or a replica is one device. */
+const char *job_predictor_placement(const struct job_context *c, const struct predictor *p);
 /* Remark for results: settings of the run that the bundle's times do not hold for. NULL = none. */
 const char *job_predictor_settings(const struct job_context *c,
                                    const struct predictor_params *params);

@@ -104,8 +104,9 @@ static void check(struct test *t, const struct predictor_ops *ops,
     }
 }
 
-static const struct iteration_hardware gpu = {
-    .dram_bytes_per_s = 3e12, .flop_per_s = {[PRECISION_BF16] = 1e15}, .link_bytes_per_s = 4e11};
+static const struct iteration_hardware gpu = {.dram_bytes_per_s = 3e12,
+                                              .flop_per_s = {[PRECISION_BF16] = 1e15},
+                                              .links.link_bytes_per_s = 4e11};
 
 static void roofline(void **state)
 {

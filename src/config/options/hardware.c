@@ -39,6 +39,17 @@ static const struct option rows[] = {
     {KEY(hardware.link_gb_per_s), .unit = "GB/s", .max = 1e9,
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
      .help = "bandwidth from one device to the others, one direction: NVLink, else PCIe"},
+    {KEY(hardware.link_gpus), .unit = "GPUs", .min = 1, .max = 1 << 20,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
+     .help =
+         "devices that this link joins, as an NVLink bridge two; beyond them it is PCIe; all of "
+         "a node when unset"},
+    {KEY(hardware.gpus_per_node), .unit = "GPUs", .min = 1, .max = 1 << 20,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
+     .help = "devices of a node: more of them talk over the network; all when unset"},
+    {KEY(hardware.node_gb_per_s), .unit = "GB/s", .max = 1e9,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
+     .help = "bandwidth from one device to those of other nodes, one direction"},
     {KEY(hardware.pcie_gb_per_s), .unit = "GB/s", .max = 1e9,
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
      .help = "bandwidth from one device to the host, one direction"},

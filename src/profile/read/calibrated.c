@@ -22,11 +22,16 @@ static const double MOST_PEAK = 1e12, MOST_DEGREE = 1 << 20;
 
 /* Rates in the units of the hardware settings. */
 struct peaks {
-    double dram_gb_per_s, link_gb_per_s, tflops[PRECISIONS];
+    double dram_gb_per_s, link_gb_per_s, pcie_gb_per_s, node_gb_per_s, tflops[PRECISIONS];
+    int64_t link_gpus, gpus_per_node;
 };
 static const struct field peak_rows[] = {
     FIELD(struct peaks, dram_gb_per_s, .max = MOST_PEAK),
     FIELD(struct peaks, link_gb_per_s, .max = MOST_PEAK, .optional = true),
+    FIELD(struct peaks, pcie_gb_per_s, .max = MOST_PEAK, .omit = true),
+    FIELD(struct peaks, node_gb_per_s, .max = MOST_PEAK, .omit = true),
+    FIELD(struct peaks, link_gpus, .max = MOST_DEGREE, .omit = true),
+    FIELD(struct peaks, gpus_per_node, .max = MOST_DEGREE, .omit = true),
     FIELD_NAMED(struct peaks, tflops, "peak_tflops", format_name, PRECISIONS, .max = MOST_PEAK,
                 .optional = true),
 };
@@ -70,10 +75,27 @@ static const struct field rows[] = {
 };
 static const struct fields calibrated_fields = FIELDS(struct calibrated, rows);
 
+/* 0 is not written. */
+static double known(double rate)
+{
+    return rate > 0 ? rate : (double)NAN;
+}
+
+static double rate_of(double gb_per_s)
+{
+    return gb_per_s > 0 ? gb_per_s * 1e9 : 0;
+}
+
 struct node *calibrated_node(struct arena *a, const struct calibrated *c)
 {
     const struct iteration_hardware *hw = &c->hardware;
-    struct peaks peaks = {hw->dram_bytes_per_s / 1e9, hw->link_bytes_per_s / 1e9, {0}};
+    const struct links_hardware *l = &hw->links;
+    struct peaks peaks = {.dram_gb_per_s = hw->dram_bytes_per_s / 1e9,
+                          .link_gb_per_s = l->link_bytes_per_s / 1e9,
+                          .pcie_gb_per_s = known(l->pcie_bytes_per_s / 1e9),
+                          .node_gb_per_s = known(l->node_bytes_per_s / 1e9),
+                          .link_gpus = l->link_gpus,
+                          .gpus_per_node = l->node_gpus};
     for (int p = 0; p < PRECISIONS; p++)
         peaks.tflops[p] = hw->flop_per_s[p] / 1e12;
     struct node *n = fields_node(a, &calibrated_fields, c);
@@ -137,8 +159,11 @@ static enum st read_peaks(struct arena *a, const struct node *map, struct iterat
     TRY(node_get(map, "peaks", NODE_MAP, &given, e));
     TRY(fields_read(a, &peak_fields, given, &peaks, e));
     *out = (struct iteration_hardware){.dram_bytes_per_s = peaks.dram_gb_per_s * 1e9};
-    if (peaks.link_gb_per_s > 0)
-        out->link_bytes_per_s = peaks.link_gb_per_s * 1e9;
+    out->links = (struct links_hardware){.link_bytes_per_s = rate_of(peaks.link_gb_per_s),
+                                         .pcie_bytes_per_s = rate_of(peaks.pcie_gb_per_s),
+                                         .node_bytes_per_s = rate_of(peaks.node_gb_per_s),
+                                         .link_gpus = peaks.link_gpus,
+                                         .node_gpus = peaks.gpus_per_node};
     for (int p = 0; p < PRECISIONS; p++)
         out->flop_per_s[p] = peaks.tflops[p] > 0 ? peaks.tflops[p] * 1e12 : 0;
     return ST_OK;

@@ -123,12 +123,10 @@ static int64_t expert_layers(const struct model *m)
     return n;
 }
 
-/* Bytes per second of the link; 1 where nothing is sent. */
-static void add_network(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
-                        int64_t pp, struct iteration_shape *s)
+static void add_network(const struct model *m, int64_t tp, int64_t pp, struct iteration_shape *s)
 {
     double activation = (double)m->hidden * precision_bytes(m->dtype), n = (double)tp;
-    double per_byte = hw->link_bytes_per_s > 0 ? 1 / hw->link_bytes_per_s : 0;
+    const double per_byte = s->links.reduce_s;
     if (tp > 1) {
         s->layer_collectives = (double)shard_all_reduces(m);
         s->layer_link_token_s = s->layer_collectives * activation * 2 * (n - 1) / n * per_byte;
@@ -136,13 +134,12 @@ static void add_network(const struct model *m, const struct iteration_hardware *
         s->head_link_row_s = (double)m->vocab * precision_bytes(m->dtype) * (n - 1) / n * per_byte;
     }
     if (s->groups > 1) {
-        double ep = (double)(s->groups * tp);
         s->all_to_alls = 2 * (double)expert_layers(m);
-        s->all_to_all_pair_s = s->all_to_alls * activation * (ep - 1) / ep * per_byte;
+        s->all_to_all_pair_s = s->all_to_alls * activation * s->links.exchange_s;
         expert_load_make(m, s->groups * tp, 0, &s->load);
     }
     if (pp > 1)
-        s->send_token_s = activation / n * per_byte;
+        s->send_token_bytes = activation / n;
 }
 
 static enum st need(double peak, const char *key, const char *what, struct err *e)
@@ -174,9 +171,7 @@ enum st iteration_shape(const struct model *m, const struct iteration_hardware *
     TRY(need(hw->dram_bytes_per_s, "hardware.dram_gb_per_s", "the memory bandwidth", e));
     TRY(need_flop(hw, m->multiply, e));
     TRY(need_flop(hw, m->dtype, e));
-    if (tp > 1 || pp > 1 || out->groups > 1)
-        TRY(need(hw->link_bytes_per_s, "hardware.link_gb_per_s", "the bandwidth between devices",
-                 e));
+    TRY(links_of(&hw->links, tp, pp, out->groups, &out->links, e));
     const struct model shard = shard_model(m, tp);
     const struct shaping x = {
         .m = &shard, .hw = hw, .s = out, .dtype_bytes = precision_bytes(m->dtype)};
@@ -187,7 +182,7 @@ enum st iteration_shape(const struct model *m, const struct iteration_hardware *
     shard_ops(m, tp, &ops);
     for (int i = 0; i < ops.n; i++)
         add_op(&x, &ops.ops[i]);
-    add_network(m, hw, tp, pp, out);
+    add_network(m, tp, pp, out);
     return ST_OK;
 }
 
@@ -284,7 +279,7 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
                         part;
     out->collectives = (s->layer_collectives + s->all_to_alls) * part + (last ? 0 : s->stages > 1);
     out->link = (s->layer_link_token_s * tokens + s->all_to_all_pair_s * pairs_sent) * part +
-                (last ? 0 : s->send_token_s * tokens);
+                (last ? 0 : s->send_token_bytes * links_send_s(&s->links, stage) * tokens);
     if (first) {
         out->activations += s->first_token_s * tokens;
         out->iterations = 1;

@@ -30,8 +30,8 @@
  *     collectives  at tp > 1 an all-reduce after each partial sum and the gathering of logits, at
  *                  ep > tp two all-to-alls per layer, at pp > 1 a send after all stages but the
  *                  last
- *     link         bytes that a device sends for them: all-reduce 2 (tp - 1) / tp of the
- *                  activations, gathering (tp - 1) / tp of the logits, all-to-all
+ *     link         bytes that a device sends for them, by what joins the devices (links.h):
+ * all-reduce 2 (tp - 1) / tp of the activations, gathering (tp - 1) / tp of the logits, all-to-all
  *                  (ep - 1) / ep of the pairs of token and expert, of the device that receives or
  *                  sends most of them, send the activations / tp
  *
@@ -46,6 +46,7 @@
 #define PROFILE_READ_ITERATION_H
 
 #include "model/expert_load.h"
+#include "profile/read/links.h"
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
@@ -92,7 +93,7 @@ struct iteration_params iteration_defaults(enum precision multiply);
 struct iteration_hardware {
     double dram_bytes_per_s;
     double flop_per_s[PRECISIONS]; /* dense */
-    double link_bytes_per_s;       /* that a device can send to others of its group */
+    struct links_hardware links;
 };
 
 /* ---- shape ----------------------------------------------------------------------------------- */
@@ -117,7 +118,8 @@ struct iteration_shape {
     double layer_collectives, layer_link_token_s; /* all layers */
     double all_to_alls, all_to_all_pair_s;        /* all layers; per token and expert */
     double head_collectives, head_link_row_s;
-    double send_token_s; /* to the next stage */
+    struct links links;
+    double send_token_bytes; /* to the next stage */
 };
 
 /* Tokens choose experts evenly; expert_load_make(m, ep, skew, &out->load) has them choose

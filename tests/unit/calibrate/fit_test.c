@@ -24,7 +24,7 @@ static const struct model small = {.name = "m",
 
 static const struct iteration_hardware peaks = {.dram_bytes_per_s = 3350e9,
                                                 .flop_per_s = {[PRECISION_BF16] = 989e12},
-                                                .link_bytes_per_s = 450e9};
+                                                .links.link_bytes_per_s = 450e9};
 
 struct service {
     struct trial trial;

@@ -68,6 +68,13 @@ static void figures_agree_with_each_other(void **state)
                      c.plan.hardware.memory_gb);
         if (c.plan.hardware.link_gb_per_s < c.plan.hardware.pcie_gb_per_s)
             fail_msg("%s: its link is slower than PCIe", group);
+        /* Where a link joins few, or nodes are stated, each step outward is slower. */
+        if (c.plan.hardware.node_gb_per_s > 0 &&
+            (c.plan.hardware.gpus_per_node < 2 ||
+             c.plan.hardware.node_gb_per_s > c.plan.hardware.link_gb_per_s))
+            fail_msg("%s: its nodes", group);
+        if (c.plan.hardware.link_gpus == 1)
+            fail_msg("%s: its link joins one", group);
         /* FLOP of one SM in a cycle, fp32: 128 or 256, at 1.1 to 3 GHz */
         const double flop = fp32 * 1e12 / (double)c.plan.hardware.sms;
         if (flop < 128 * 1.1e9 || flop > 256 * 3e9)

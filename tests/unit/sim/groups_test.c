@@ -97,7 +97,7 @@ static double device_s(struct test *t, int64_t ep, const struct batch *b)
 {
     static const struct iteration_hardware h100 = {.dram_bytes_per_s = 3.35e12,
                                                    .flop_per_s = {[PRECISION_BF16] = 9.89e14},
-                                                   .link_bytes_per_s = 4.5e11};
+                                                   .links.link_bytes_per_s = 4.5e11};
     const struct predictor_params p = {
         .model = &mixtral, .tp = 1, .pp = 1, .ep = ep, .hardware = &h100};
     struct predictor predictor;

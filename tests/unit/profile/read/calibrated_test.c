@@ -12,7 +12,7 @@ static struct calibrated sample(struct test *t)
 {
     struct calibrated c = {.hardware = {.dram_bytes_per_s = 3.35e12,
                                         .flop_per_s = {[PRECISION_BF16] = 9.89e14},
-                                        .link_bytes_per_s = 4.5e11},
+                                        .links.link_bytes_per_s = 4.5e11},
                            .tp = 2,
                            .pp = 1,
                            .source = "runs/real/a"};
@@ -49,7 +49,7 @@ static void what_is_written_is_read(void **state)
     struct calibrated c = sample(t), *back;
     assert_ok(calibrated_load(t->a, write(t, &c), &model, 2, 1, 0, &back, &t->e), t);
     assert_near_rel(back->hardware.dram_bytes_per_s, 3.35e12, 1e-12);
-    assert_near_rel(back->hardware.link_bytes_per_s, 4.5e11, 1e-12);
+    assert_near_rel(back->hardware.links.link_bytes_per_s, 4.5e11, 1e-12);
     assert_near_rel(back->hardware.flop_per_s[PRECISION_BF16], 9.89e14, 1e-12);
     assert_near(back->hardware.flop_per_s[PRECISION_FP8], 0, 0);
     struct iteration_params p = calibrated_params(back);

@@ -29,7 +29,7 @@ static struct model mixtral(void)
 static const struct iteration_hardware gpu = {
     .dram_bytes_per_s = 1e12,
     .flop_per_s = {[PRECISION_BF16] = 1e14, [PRECISION_FP8] = 2e14},
-    .link_bytes_per_s = 1e11};
+    .links.link_bytes_per_s = 1e11};
 
 /* 3 decode rows with 300 keys, and chunks of 20 tokens after 100 and of 7 after 0, one the last. */
 static const struct iteration_batch mixed = {.load = {.tokens = 30,
@@ -251,7 +251,7 @@ static void unknown_peaks_are_named(void **state)
                "hardware.dram_gb_per_s: the memory bandwidth of this hardware is unknown\n"
                "hint: hardware.dram_gb_per_s= sets it; hardware= takes a group that has it");
     hw = gpu;
-    hw.link_bytes_per_s = 0;
+    hw.links.link_bytes_per_s = 0;
     assert_ok(iteration_shape(&m, &hw, 1, 1, 1, &s, &t->e), t);
     assert_err(iteration_shape(&m, &hw, 2, 1, 1, &s, &t->e), ST_USAGE, t,
                "hardware.link_gb_per_s: the bandwidth between devices of this hardware is unknown\n"
