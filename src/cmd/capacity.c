@@ -7,6 +7,7 @@
 #include "compare/words.h"
 #include "config/override.h"
 #include "job/capacity_start.h"
+#include "job/lengths.h"
 #include "job/probe_engine.h"
 #include "search/capacity_result.h"
 #include "search/launch.h"
@@ -100,7 +101,7 @@ static enum st go_on(struct job_context *c, const struct asked *q, struct capaci
     struct capacity last = r->sum;
     const double requests = r->seeds[0].probes[0].r.requests;
     const struct capacity_seed *near = r->seeds;
-    params.step = 1.06; /* the capacity of a seed is near its last one */
+    params.step = LONG_RUN_BRACKET;
     for (int64_t times = LONG_RUN_STEP; times <= q->long_run && !r->long_run.settled;
          times *= LONG_RUN_STEP) {
         struct probe probe;
@@ -260,35 +261,19 @@ static enum st search_and_write(struct job_context *c, struct asked *q,
     return st;
 }
 
-/* A simulator whose requests are made, not given, has any length of workload. */
-struct any_length {
-    struct job_context *c;
-    struct job_probe probe; /* of the last length; closed at the next, or by the caller */
-    bool open;
-};
-
 static enum st lengthen(void *self, int64_t times, struct probe *out, struct err *e)
 {
-    struct any_length *x = self;
-    struct job_context *c = arena_copy(x->c->a, x->c, sizeof *c);
-    struct plan *plan = arena_copy(x->c->a, x->c->plan, sizeof *plan);
-    if (x->open)
-        job_probe_close(&x->probe);
-    plan->workload.num_requests *= times;
-    c->plan = plan;
-    TRY(job_probe_open(c, &x->probe, e));
-    x->open = true;
-    *out = x->probe.probe;
+    struct job_lengths *l = self;
+    TRY(job_lengths_open(l, times, e));
+    *out = l->probe.probe;
     return ST_OK;
 }
 
+/* Durations are not lengthened here: the plan's says how long requests arrive. */
 static bool has_any_length(const struct plan *p, const struct asked *q)
 {
-    const double most = 1e8; /* requests in memory */
-    return p->capacity.long_run >= LONG_RUN_STEP && !job_is_stretched(p) &&
-           p->workload.num_requests > 0 && !(p->workload.duration_s > 0) &&
-           (double)p->workload.num_requests * (double)p->capacity.long_run <= most &&
-           q->params.seeds > 0;
+    return p->capacity.long_run >= LONG_RUN_STEP && !(p->workload.duration_s > 0) &&
+           job_lengths_has(p, p->capacity.long_run) && q->params.seeds > 0;
 }
 
 static enum st of_simulator(struct job_context *c, struct capacity_result *r, struct err *e)
@@ -311,15 +296,14 @@ static enum st of_simulator(struct job_context *c, struct capacity_result *r, st
         if (remarks[i])
             q.warnings[q.n_warnings++] = arena_printf(c->a, "%s.", remarks[i]);
     job_predictor_facts(c, &probe->params, &probe->predictor, q.extra);
-    struct any_length any = {.c = c};
+    struct job_lengths any = {.c = c};
     if (has_any_length(p, &q)) {
         q.lengthen = lengthen;
         q.self = &any;
         q.long_run = p->capacity.long_run;
     }
     enum st st = search_and_write(c, &q, NULL, r, e);
-    if (any.open)
-        job_probe_close(&any.probe);
+    job_lengths_close(&any);
     job_probe_close(probe);
     return st;
 }

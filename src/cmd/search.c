@@ -1,21 +1,60 @@
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/map.h"
 #include "cmd/commands.h"
 #include "job/search.h"
 
 enum { TABLE_ROWS = 20 };
 
-static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art)
+/* What all configurations that can be simulated have alike, of their setup; NULL = they differ. */
+static const char *common(const struct search_result *r, const char *key)
+{
+    const char *all = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct node *own = r->configs[i].setup ? node_find(r->configs[i].setup, key) : NULL;
+        if (!own || own->kind != NODE_STR)
+            continue;
+        if (all && strcmp(all, own->s.p) != 0)
+            return NULL;
+        all = own->s.p;
+    }
+    return all;
+}
+
+static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art,
+                              const struct search_result *r)
 {
     struct node *extra = node_new(c->a, NODE_MAP);
     const char *root =
         c->plan->predictor.tables ? c->plan->predictor.tables : c->plan->profile.root;
     node_set(c->a, extra, SV("profiling_root"), node_str(c->a, root));
     struct run_meta meta = job_meta(c, art, id, "search");
-    meta.model = c->plan->model.name;
+    meta.model = common(r, "model");
+    meta.hardware_id = common(r, "hardware");
     meta.extra = extra;
     return run_meta_node(c->a, &meta);
+}
+
+/* Each setup once. */
+static void print_setups(struct arena *a, struct buf *out, const struct search_result *r)
+{
+    struct map seen;
+    struct err ignored = {0};
+    map_init(&seen, a);
+    for (size_t i = 0; i < r->n; i++) {
+        struct job_setup setup = {0};
+        bool is_new;
+        if (!r->configs[i].setup ||
+            fields_read(a, &job_setup_fields, r->configs[i].setup, &setup, &ignored) != ST_OK)
+            continue;
+        const char *words = job_setup_words(a, &setup);
+        map_put(&seen, words, strlen(words), &is_new);
+        if (is_new)
+            buf_printf(out, "setup: %s\n", words);
+    }
+    err_clear(&ignored);
 }
 
 static void print_result(const struct job_search *s, const char *dir, const struct search_result *r)
@@ -29,6 +68,7 @@ static void print_result(const struct job_search *s, const char *dir, const stru
     table_text(&out, search_table(c->a, r, TABLE_ROWS));
     if (r->n > TABLE_ROWS)
         buf_printf(&out, "and %zu more, in %s/" SEARCH_CSV "\n", r->n - TABLE_ROWS, dir);
+    print_setups(c->a, &out, r);
     size_t alike = 0;
     if (s->met) {
         buf_puts(&out, "\nPareto front of tok/s/user and tok/s/GPU:\n");
@@ -54,7 +94,7 @@ static enum st write_result(struct job_search *s, const char *id, const char *di
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     if (st == ST_OK)
-        st = artifact_commit(&art, meta_node(c, id, &art), e);
+        st = artifact_commit(&art, meta_node(c, id, &art, &r), e);
     if (st != ST_OK) {
         artifact_discard(&art);
         return st;

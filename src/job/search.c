@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/map.h"
+#include "job/lengths.h"
 #include "job/sim.h"
 #include "model/shard.h"
 #include "serve/sched/sched.h"
@@ -113,27 +114,94 @@ static void add_result(struct probe_result *sum, struct probe_result *r, double 
         *probe_value(sum, i) += share * *probe_value(r, i);
 }
 
-static enum st look(struct arena *a, const struct job_search *s, struct job_probe *probe,
+/* All seeds at one length of the workload. near: seeds of another length; NULL = none. */
+static enum st bisect(struct arena *a, const struct job_lengths *l, const struct capacity_params *p,
+                      const struct capacity_seed *near, struct capacity_seed *seeds,
+                      struct capacity *sum, struct err *e)
+{
+    for (int64_t i = 0; i < p->seeds; i++) {
+        struct capacity_params of = *p;
+        if (near && near[i].low > 0)
+            of.start_rate = near[i].low;
+        TRY(capacity_bisect(a, &of, &l->probe.probe, p->seed + (uint64_t)i, &seeds[i], e));
+    }
+    capacity_sum(p, seeds, (size_t)p->seeds, sum);
+    return ST_OK;
+}
+
+/* The capacity of the shortest workload in which a queue forms, from the plan's number of requests
+ * for each GPU: as many of them for one replica as for each of several. */
+static enum st at_first_length(struct arena *a, struct job_lengths *l,
+                               const struct capacity_params *p, struct capacity_seed *seeds,
+                               struct search_config *out, int64_t *times, struct err *e)
+{
+    const struct plan *plan = l->c->plan;
+    enum st st = ST_REJECTED;
+    *times = job_lengths_has(plan, out->gpus) ? out->gpus : 1;
+    for (;; *times *= LONG_RUN_STEP) {
+        TRY(job_lengths_open(l, *times, e));
+        st = bisect(a, l, p, NULL, seeds, &out->capacity, e);
+        if (st != ST_REJECTED || !job_lengths_has(plan, *times * LONG_RUN_STEP))
+            return st;
+        err_clear(e);
+    }
+}
+
+/* The capacity of longer and longer workloads, until it no longer changes. */
+static enum st in_long_run(struct arena *a, struct job_lengths *l, const struct capacity_params *p,
+                           int64_t first, const struct capacity_seed *near,
+                           struct search_config *out, struct err *e)
+{
+    const struct plan *plan = l->c->plan;
+    struct capacity_params longer = *p;
+    struct capacity_long_run run = {0};
+    longer.step = LONG_RUN_BRACKET;
+    for (int64_t k = LONG_RUN_STEP;
+         k <= plan->capacity.long_run && !run.settled && job_lengths_has(plan, first * k);
+         k *= LONG_RUN_STEP) {
+        struct capacity_seed *seeds = arena_array(a, struct capacity_seed, p->seeds);
+        struct capacity sum;
+        TRY(job_lengths_open(l, first * k, e));
+        TRY(bisect(a, l, &longer, near, seeds, &sum, e));
+        if (!(sum.rate > 0)) /* far below that of the shorter one */
+            TRY(bisect(a, l, p, NULL, seeds, &sum, e));
+        run = capacity_long_run(&out->capacity, &sum, seeds[0].probes[0].r.requests, p->tolerance);
+        out->capacity = sum;
+        out->capacity.low = run.low;
+        out->requests = run.requests;
+        near = seeds;
+        if (!(sum.rate > 0))
+            break;
+    }
+    out->settled = run.settled;
+    return ST_OK;
+}
+
+static enum st look(struct arena *a, const struct job_search *s, struct job_lengths *l,
                     const struct capacity_params *p, struct search_config *out, struct err *e)
 {
     struct capacity_seed *seeds = arena_array(a, struct capacity_seed, p->seeds);
-    for (int64_t i = 0; i < p->seeds; i++)
-        TRY(capacity_bisect(a, p, &probe->probe, p->seed + (uint64_t)i, &seeds[i], e));
-    capacity_sum(p, seeds, (size_t)p->seeds, &out->capacity);
+    int64_t times;
+    TRY(at_first_length(a, l, p, seeds, out, &times, e));
+    out->requests = seeds[0].probes[0].r.requests;
+    if (out->capacity.rate > 0 && out->capacity.end == CAPACITY_BROKEN)
+        TRY(in_long_run(a, l, p, times, seeds, out, e));
     out->status = out->capacity.rate > 0 ? SEARCH_OK : SEARCH_UNMET;
     if (out->status == SEARCH_UNMET)
         return ST_OK;
+    TRY(job_lengths_open(l, times, e)); /* loads below capacity need no long run */
+    const struct probe *probe = &l->probe.probe;
     out->loads = arena_array(a, struct search_load, s->n_loads);
     for (size_t k = 0; k < s->n_loads; k++) {
-        struct search_load *l = &out->loads[k];
-        *l = (struct search_load){.load = s->loads[k], .rate = s->loads[k] * out->capacity.rate};
+        struct search_load *load = &out->loads[k];
+        *load = (struct search_load){.load = s->loads[k], .rate = s->loads[k] * out->capacity.rate};
         for (int64_t i = 0; i < p->seeds; i++) {
             struct probe_result r;
-            TRY(probe->probe.ops->run(probe->probe.self, l->rate, p->seed + (uint64_t)i, &r, e));
-            add_result(&l->r, &r, 1 / (double)p->seeds);
+            TRY(probe->ops->run(probe->self, load->rate, p->seed + (uint64_t)i, &r, e));
+            add_result(&load->r, &r, 1 / (double)p->seeds);
         }
-        l->meets = capacity_holds(&p->slo, &l->r);
-        search_load_rates(l, out->gpus);
+        load->meets = capacity_holds(&p->slo, &load->r);
+        search_load_rates(load, out->gpus);
         out->n_loads++;
     }
     return ST_OK;
@@ -165,14 +233,20 @@ static enum st evaluate(struct arena *a, const struct job_search *s, const struc
     c.plan = p;
     out->gpus =
         shard_devices(p->parallel.tp, p->parallel.ep) * p->parallel.pp * p->cluster.replicas;
-    struct job_probe *probe = arena_one(a, struct job_probe);
-    TRY(job_probe_open(&c, probe, e));
+    struct job_lengths *lengths = arena_one(a, struct job_lengths);
+    struct job_probe *probe = &lengths->probe;
+    *lengths = (struct job_lengths){.c = &c};
+    TRY(job_lengths_open(lengths, 1, e));
     struct capacity_params params = job_capacity_params(p, &probe->slo, probe->one_draw, false);
     out->host_overhead = !job_predictor_warning(&c, &probe->params);
     out->busy = job_predictor_disturbed(&c, &probe->params) != NULL;
     out->uncalibrated = probe->predictor.ops->uncalibrated;
-    enum st st = look(a, s, probe, &params, out, e);
-    job_probe_close(probe);
+    out->setup = job_setup_node(a, &probe->setup);
+    out->remark = job_setup_too_long(a, &probe->m.m, probe->serve.max_model_len);
+    if (!out->remark)
+        out->remark = job_predictor_placement(&c, &probe->predictor);
+    enum st st = look(a, s, lengths, &params, out, e);
+    job_lengths_close(lengths);
     return st;
 }
 
@@ -265,9 +339,10 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
 {
     struct arena *a = s->c->a;
     const struct plan *p = s->c->plan;
-    size_t refused = 0, uncalibrated = 0, busy = 0, n_warnings = 0;
-    const char *warnings[3];
-    bool no_host = false;
+    size_t refused = 0, uncalibrated = 0, busy = 0, unsettled = 0, n_warnings = 0;
+    double longest = 0;
+    const char *warnings[6], *remark = NULL;
+    bool no_host = false, unlike = false;
     *r = (struct search_result){.space = &s->space, .n = s->candidates.n};
     r->seeds = p->workload.dir || p->workload.trace ? 1 : job_capacity_seeds(p, false);
     TRY(slo_parse(p->slo.items, p->slo.n, p->slo_fraction, &r->slo, e));
@@ -282,6 +357,10 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
             no_host = true;
         uncalibrated += c->uncalibrated;
         busy += c->busy;
+        unsettled += c->status == SEARCH_OK && !c->settled;
+        longest = fmax(longest, c->requests);
+        unlike = unlike || c->gpus != r->configs[0].gpus;
+        remark = remark ? remark : c->remark;
     }
     if (refused == r->n) {
         err_set(e, ST_INPUT, "no configuration can be simulated");
@@ -302,6 +381,19 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
     if (no_host)
         warnings[n_warnings++] = "Bundles without host overhead per iteration: their times are "
                                  "device times alone and too short.";
+    if (remark)
+        warnings[n_warnings++] = arena_printf(a, "%s.", remark);
+    if (job_is_stretched(p) && unlike)
+        warnings[n_warnings++] =
+            "The requests are given: every configuration serves as many, whatever the number of "
+            "its GPUs. Those of more GPUs are further from the long run, and look better than in "
+            "it: workload.lengths.trace= with other arrivals makes any number.";
+    else if (unsettled && p->capacity.long_run > 0)
+        warnings[n_warnings++] =
+            arena_printf(a,
+                         "The capacity of %zu configurations still changes with the number of "
+                         "requests, %.0f at most: capacity.long_run=%lld looks further.",
+                         unsettled, longest, (long long)(p->capacity.long_run * LONG_RUN_STEP));
     search_sum(a, r, warnings, n_warnings);
     return ST_OK;
 }

@@ -95,6 +95,7 @@ void capacity_sum(const struct capacity_params *p, const struct capacity_seed *s
  * interval is the last length's, and its low end lower by that. A queue forms within the square
  * root of a run's length, which would make each fall half of the one before. */
 enum { LONG_RUN_STEP = 4 };
+extern const double LONG_RUN_BRACKET; /* step of its brackets: near the seed's last capacity */
 struct capacity_long_run {
     double requests; /* of the longest workload; 0 = not looked for */
     double rate, low, high;

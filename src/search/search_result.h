@@ -32,9 +32,13 @@ const char *search_status_name(enum search_status s); /* "ok", "unmet", "refused
 struct search_config {
     const char *const *values; /* [n_axes] of the space; NULL = unchanged */
     enum search_status status;
-    const char *why; /* NULL unless refused */
-    int64_t gpus;    /* tp x pp x replicas */
-    struct capacity capacity;
+    const char *why;          /* NULL unless refused */
+    int64_t gpus;             /* tp x pp x replicas */
+    struct capacity capacity; /* of the longest workload; its low end as of capacity_long_run */
+    double requests;          /* of a run of that */
+    bool settled;             /* longer runs would not change it (capacity_long_run) */
+    const struct node *setup; /* model, hardware, degrees, weights, KV tokens (job/setup.h) */
+    const char *remark;       /* what to mind of it; NULL = nothing */
     bool host_overhead;
     bool busy;                 /* its bundle was measured on a machine busy with something else */
     bool uncalibrated;         /* no measurement stands behind its times */

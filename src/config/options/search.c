@@ -27,12 +27,12 @@ static const struct option rows[] = {
      .help =
          "rate to begin at; when unset the throughput of all requests at once, of a real engine "
          "of ours what a simulation of the search predicts, else 1"},
-    {KEY(capacity.long_run), .unit = "times", .def = "16", .max = 4096, .commands = CMD_CAPACITY,
-     .when = WHEN(SIMULATOR),
+    {KEY(capacity.long_run), .unit = "times", .def = "16", .max = 4096,
+     .commands = CMD_CAPACITY | CMD_SEARCH, .when = WHEN(SIMULATOR),
      .help =
          "also find the capacity of 4, 16, ... times as many requests, up to so many, until it no "
-         "longer changes: that of the long run; 0 leaves it out. Requests must be made, not "
-         "given"},
+         "longer changes: that of the long run, which search compares by; 0 leaves it out. "
+         "Requests must be made, not given"},
     {KEY(capacity.load), .def = "0.85", .min = 1e-3, .max = 1, .commands = CMD_CAPACITY,
      .help = "operating point, as a fraction of the capacity"},
     {KEY(capacity.max_rate), .unit = "1/s", .min = 1e-9, .max = 1e9, .commands = CMD_CAPACITY,
