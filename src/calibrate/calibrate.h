@@ -43,8 +43,8 @@ struct calibrate_input {
     bool batches;                      /* a run has them: fit those */
 };
 
-/* "overload: ...": the stage's latencies are mostly waiting, which grows with its length; NULL =
- * they are not. batch_cap 0 = unknown. */
+/* "overload: ...": the stage's latencies are mostly waiting, or its requests waited ever longer
+ * (metrics/backlog.h); NULL = neither. batch_cap 0 = unknown. */
 const char *calibrate_overload(struct arena *a, const struct observed_stage *s, int64_t batch_cap);
 /* Why a stage can't be fitted, "overload: ..."; NULL = it can. batch_cap 0 = unknown. */
 const char *calibrate_left_out(struct arena *a, const struct observed_stage *s, int64_t batch_cap);
@@ -118,6 +118,7 @@ struct calibrate_prediction {
     struct observed_series of[OBSERVED_METRICS];
     struct observed_series low[OBSERVED_METRICS], high[OBSERVED_METRICS];
     int64_t preemptions, rejected;
+    bool saturated; /* its requests wait ever longer */
 };
 enum st calibrate_predict(struct arena *a, const struct calibrate_params *p,
                           const struct calibrate_fit *fit, const struct observed_stage *stage,

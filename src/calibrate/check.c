@@ -14,13 +14,22 @@ static bool is_overload(const struct observed_stage *s, int64_t batch_cap)
     return batch_cap > 0 && s->rate * (e2e - ttft) > 1.02 * (double)batch_cap;
 }
 
-const char *calibrate_overload(struct arena *a, const struct observed_stage *s, int64_t batch_cap)
+static const char *mostly_waiting(struct arena *a, const struct observed_stage *s)
 {
-    if (!is_overload(s, batch_cap))
-        return NULL;
     return arena_printf(a, "overload: requests wait %.3g s of %.3g s (P50)",
                         s->of[OBSERVED_TTFT].at[OBSERVED_P50],
                         s->of[OBSERVED_E2E].at[OBSERVED_P50]);
+}
+
+const char *calibrate_overload(struct arena *a, const struct observed_stage *s, int64_t batch_cap)
+{
+    const struct backlog_trend t = backlog_trend(&s->waits);
+    if (t.grew && !s->w.concurrency)
+        return arena_printf(a,
+                            "overload: requests wait %.3g s in the second quarter of its arrivals, "
+                            "and %.3g s in the last",
+                            t.wait_s[1], t.wait_s[3]);
+    return is_overload(s, batch_cap) ? mostly_waiting(a, s) : NULL;
 }
 
 const char *calibrate_left_out(struct arena *a, const struct observed_stage *s, int64_t batch_cap)
@@ -36,7 +45,7 @@ const char *calibrate_left_out(struct arena *a, const struct observed_stage *s, 
                             (long long)s->completed, (int)CALIBRATE_LEAST_REQUESTS);
     if ((double)s->failed > 0.05 * all)
         return arena_printf(a, "%lld of %.0f requests failed", (long long)s->failed, all);
-    return calibrate_overload(a, s, batch_cap);
+    return is_overload(s, batch_cap) ? mostly_waiting(a, s) : NULL;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */

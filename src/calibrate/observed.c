@@ -270,6 +270,9 @@ enum st observed_from_rows(struct arena *a, const char *path, const struct obser
         if (!(ttft >= 0 && ttft <= e2e))
             continue;
         v[OBSERVED_TTFT][n_v[OBSERVED_TTFT]++] = ttft;
+        backlog_add(&out->waits, &(struct run_request){.arrival_ns = ns_from_s(at),
+                                                       .scheduled_ns = RUN_NONE,
+                                                       .first_token_ns = ns_from_s(at + ttft)});
         if (r->output_tokens > 1 && e2e > ttft)
             v[OBSERVED_TPOT][n_v[OBSERVED_TPOT]++] = (e2e - ttft) / (double)(r->output_tokens - 1);
     }

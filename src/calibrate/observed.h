@@ -22,6 +22,7 @@
 #ifndef CALIBRATE_OBSERVED_H
 #define CALIBRATE_OBSERVED_H
 
+#include "metrics/backlog.h"
 #include "metrics/batch_load.h"
 #include "text/node.h"
 #include "workload/workload.h"
@@ -52,6 +53,7 @@ struct observed_stage {
     /* What was sent, in order of arrival; ids from 0. Of a closed loop its concurrency, and no
      * arrivals. */
     struct workload w;
+    struct backlog waits; /* for first tokens, where the record has rows */
     int64_t warmup; /* first requests of w, which fill caches and are not among the latencies */
     const int64_t *drawn_ns;  /* [OBSERVED_DRAWS - 1][w.n]: other arrivals; NULL = w's are known */
     const char *const *notes; /* what was assumed, [n_notes] */

@@ -76,6 +76,7 @@ static enum st mean_of_phases(struct arena *scratch, const struct calibrate_para
         TRY(st);
         out->preemptions += r.preemptions;
         out->rejected = r.rejected; /* wherever the wave stands */
+        out->saturated = out->saturated || r.saturated;
         for (int m = 0; m < OBSERVED_METRICS; m++) {
             out->of[m].mean += part * r.of[m].mean;
             for (int i = 0; i < OBSERVED_POINTS; i++)

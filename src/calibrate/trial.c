@@ -86,6 +86,7 @@ struct serving {
     double *v[OBSERVED_METRICS];
     size_t n[OBSERVED_METRICS];
     double busy_s, from_s, to_s; /* sum of E2E; the first arrival and the last completion */
+    struct backlog waits;
     struct trial_result *out;
 };
 
@@ -120,6 +121,7 @@ static void take_row(void *self, const struct run_request *r)
     if (r->num_decode_tokens_actual > 1)
         s->v[OBSERVED_TPOT][s->n[OBSERVED_TPOT]++] =
             (e2e - ttft) / (double)(r->num_decode_tokens_actual - 1);
+    backlog_add(&s->waits, r);
     s->out->completed++;
     s->busy_s += e2e;
     s->from_s = fmin(s->from_s, arrival);
@@ -132,6 +134,7 @@ static void finish(struct arena *a, struct serving *s, const struct serve_counte
     for (int m = 0; m < OBSERVED_METRICS; m++)
         out->of[m] = observed_of(a, s->v[m], s->n[m]);
     out->preemptions = n->preemptions;
+    out->saturated = !n->follows && backlog_trend(&s->waits).grew;
     out->running = s->to_s > s->from_s ? s->busy_s / (s->to_s - s->from_s) : (double)NAN;
     out->iteration_s = n->iterations ? n->busy_s / (double)n->iterations : (double)NAN;
     out->prefix_hit_rate = caching && n->prefix_looked_tokens

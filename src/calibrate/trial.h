@@ -33,6 +33,7 @@ struct trial_result {
     double running;         /* mean number of requests in the service, by Little's law */
     double iteration_s;     /* mean */
     double prefix_hit_rate; /* NAN without prefix caching */
+    bool saturated;         /* requests waited ever longer (metrics/backlog.h) */
 };
 
 /* Serves the stage's requests; its warm-up is left out of the result. Memory of the run is taken

@@ -292,6 +292,8 @@ static enum st check_all(const struct job_context *c, const struct calibrate_par
                          run->stages[k].name, run->path, (long long)predicted.rejected,
                          run->stages[k].w.n);
             const char *doubt = calibrate_overload(c->a, &run->stages[k], run->settings.batch_cap);
+            if (!doubt && predicted.saturated)
+                doubt = "overload: predicted requests wait ever longer";
             if (doubt)
                 log_warn("stage %s of %s: %s; its latencies grow with its length, and errors of it "
                          "say little",
