@@ -8,7 +8,7 @@
 enum { MAX_STEPS = 10, MAX_PROBES = 64 }; /* doublings or halvings; of one seed */
 enum { ALONE_LEAST = 3 };                 /* least number of requests alone: fewer may be chance */
 const double LONG_RUN_BRACKET = 1.06;
-static const double EASY_RATE = 10;       /* requests/s at which no client is late by itself */
+static const double EASY_RATE = 10; /* requests/s at which no client is late by itself */
 
 const char *capacity_end_name(enum capacity_end end)
 {
