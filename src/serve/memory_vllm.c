@@ -91,12 +91,21 @@ static double layered_forward(const struct stage *s)
            (2 * (double)s->shard.hidden + widest);
 }
 
+static struct stage stage_of(const struct memory_facts *f, int64_t i)
+{
+    return (struct stage){f, shard_model(f->model, f->tp), i == 0, i == f->pp - 1,
+                          (double)shard_stage_layers(f->model, f->pp, i)};
+}
+
 double memory_weight_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t ep)
 {
     const struct memory_facts f = {.model = m, .tp = tp, .pp = pp, .ep = ep};
-    const struct stage ends[] = {{.f = &f, .first = true, .last = pp == 1},
-                                 {.f = &f, .first = pp == 1, .last = true}};
-    return fmax(weights(&ends[0]), weights(&ends[1]));
+    double most = 0;
+    for (int64_t i = 0; i < pp; i++) {
+        const struct stage s = stage_of(&f, i);
+        most = fmax(most, weights(&s));
+    }
+    return most;
 }
 
 /* Neighbouring tensors live at once: q, k, v and attention's output; the MLP's input to its
@@ -179,8 +188,7 @@ enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, 
     const int64_t request_blocks = (f->request_tokens + f->block_size - 1) / f->block_size;
     double blocks = INFINITY;
     for (int64_t i = 0; i < f->pp; i++) {
-        const struct stage s = {f, shard, i == 0, i == f->pp - 1,
-                                (double)shard_stage_layers(f->model, f->pp, i)};
+        const struct stage s = stage_of(f, i);
         const double token_bytes = layer_bytes * s.layers;
         struct memory_plan x;
         plan_stage(&s, &x);
