@@ -290,7 +290,8 @@ static enum st of_simulator(struct job_context *c, struct capacity_result *r, st
         job_predictor_uncalibrated(c, &probe->predictor),
         job_predictor_placement(c, &probe->predictor),
         job_setup_too_long(c->a, &probe->m.m, probe->serve.max_model_len),
-        job_predictor_disturbed(c, &probe->params), job_predictor_settings(c, &probe->params),
+        job_predictor_disturbed(c, &probe->params),
+        job_predictor_settings(c, &probe->params),
         job_predictor_warning(c, &probe->params)};
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
         if (remarks[i])
