@@ -83,12 +83,15 @@ enum st job_model(const struct job_context *c, bool need_weights, struct job_mod
 {
     TRY(job_model_described(c, out, e));
     TRY(model_check_modelled(&out->m, e));
+    if (out->m.stored && out->m.stored->note)
+        log_warn("model %s: %s", out->m.name, out->m.stored->note);
     return need_weights ? find_weights(c, out, e) : ST_OK;
 }
 
 enum st job_model_described(const struct job_context *c, struct job_model *out, struct err *e)
 {
     const struct plan *p = c->plan;
+    struct node *side = NULL;
     *out = (struct job_model){.dir = p->model.ref, .config = p->model.config};
     const char *name = p->model.name;
     if (p->model.ref) {
@@ -97,13 +100,14 @@ enum st job_model_described(const struct job_context *c, struct job_model *out, 
         const struct json_limits limits = {.python = true}; /* time_step_limit: [0, Infinity] */
         struct node *tree;
         TRY(json_load(c->a, path, &limits, &tree, e));
+        TRY(formats_load_side(c->a, p->model.ref, &side, e));
         out->config = tree;
         if (!name)
             name = model_folder_name(c->a, p->model.ref);
     } else if (!out->config || out->config->n == 0) {
         return no_model(p, e);
     }
-    if (model_from_config(c->a, name ? name : "model", out->config, &out->m, e) != ST_OK)
+    if (model_from_files(c->a, name ? name : "model", out->config, side, &out->m, e) != ST_OK)
         return err_add(e, "model %s", name ? name : "");
     TRY(formats_set(&out->m, p->model.dtype, p->model.kv_dtype, e));
     if (out->dir)

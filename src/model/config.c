@@ -6,7 +6,7 @@
 #include "model/formats.h"
 #include "text/json.h"
 
-enum { CONFIG_MAX_BYTES = 4 << 20 };
+enum { CONFIG_MAX_BYTES = 32 << 20 }; /* lists of quantised modules have an entry an expert */
 
 static const struct node *present(const struct node *c, const char *key)
 {
@@ -226,11 +226,17 @@ enum st model_add_eos(struct model *m, const struct node *c, struct err *e)
 enum st model_from_config(struct arena *a, const char *name, const struct node *config,
                           struct model *out, struct err *e)
 {
+    return model_from_files(a, name, config, NULL, out, e);
+}
+
+enum st model_from_files(struct arena *a, const char *name, const struct node *config,
+                         const struct node *side, struct model *out, struct err *e)
+{
     struct model m = {.name = arena_str(a, name), .bos_id = -1};
     struct structure *s = arena_one(a, struct structure);
     TRY(family_read(a, name, config, NULL, s, e));
-    TRY(formats_from_config(config, &m, e));
     set_dimensions(s, &m);
+    TRY(formats_from_config(a, config, side, &m, e));
     if (present(config, "bos_token_id"))
         TRY(node_get_int(config, "bos_token_id", 0, m.vocab - 1, &m.bos_id, e));
     TRY(model_add_eos(&m, config, e));
@@ -248,10 +254,11 @@ const char *model_folder_name(struct arena *a, const char *dir)
 
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e)
 {
-    struct node *config;
+    struct node *config, *side;
     const struct json_limits limits = {.max_bytes = CONFIG_MAX_BYTES, .python = true};
     if (json_load(a, fs_join(a, dir, "config.json"), &limits, &config, e) != ST_OK ||
-        model_from_config(a, model_folder_name(a, dir), config, out, e) != ST_OK)
+        formats_load_side(a, dir, &side, e) != ST_OK ||
+        model_from_files(a, model_folder_name(a, dir), config, side, out, e) != ST_OK)
         return err_add(e, "cannot use the model in %s", dir);
     return ST_OK;
 }

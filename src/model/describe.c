@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/describe_layers.h"
+#include "model/stored.h"
 #include "text/table.h"
 
 /* ---- the figures ----------------------------------------------------------------------------- */
@@ -124,6 +125,19 @@ static void put_name(const struct model *m, struct buf *out)
     buf_printf(out, "vocabulary %lld\n", (long long)m->vocab);
 }
 
+/* As the files have it, where that is not all in the model's type. */
+static void put_stored(struct arena *a, const struct model *m, struct buf *out)
+{
+    if (stored_quantised(m->stored))
+        buf_printf(out, "stored              %s: %s\n", bytes(a, m->stored->bytes),
+                   stored_words(a, m->stored));
+    if (m->stored->kv_stated)
+        buf_printf(out, "                    keys and values in %s: %s per token\n",
+                   precision_name(m->kv), bytes(a, kv_bytes(m, precision_bytes(m->kv))));
+    if (m->stored->note)
+        buf_printf(out, "                    %s\n", m->stored->note);
+}
+
 static void put_sizes(struct arena *a, const struct model *m, struct buf *out)
 {
     const int64_t params = parameters(m);
@@ -137,6 +151,8 @@ static void put_sizes(struct arena *a, const struct model *m, struct buf *out)
                bytes(a, 4 * (double)params), bytes(a, 2 * (double)params));
     buf_printf(out, "KV cache per token  %s as float32, %s as bfloat16\n", bytes(a, kv_bytes(m, 4)),
                bytes(a, kv_bytes(m, 2)));
+    if (m->stored)
+        put_stored(a, m, out);
     if (!s)
         return;
     const struct layer_bytes b = layer_bytes_of(s, 2, sizeof(float));
@@ -320,6 +336,13 @@ struct node *model_describe_node(struct arena *a, const struct model *m,
     set(a, n, "parameters", node_int(a, parameters(m)));
     set(a, n, "weight_bytes", by_dtype(a, parameters(m)));
     set(a, n, "kv_bytes_per_token", kv);
+    if (m->stored) {
+        set(a, n, "stored_bytes", node_int(a, (int64_t)m->stored->bytes));
+        set(a, n, "stored_as", node_str(a, stored_words(a, m->stored)));
+        set(a, n, "stored_kv", node_str(a, precision_name(m->kv)));
+        set(a, n, "stored_note", node_str_or_null(a, m->stored->note));
+        set(a, n, "stored", stored_node(a, m->stored));
+    }
     if (m->structure)
         put_layers_node(a, m->structure, n);
     if (!m->layered)

@@ -1,32 +1,31 @@
-/* Number formats of a model: from config.json, or given.
+/* Number formats of a model: from its files, or given.
  *
  * dtype, torch_dtype: of activations; float32 counts as float16, which servers make of it.
- * quantization_config, by quant_method:
+ * quantization_config, hf_quant_config.json and the like: by projection, as model/stored.h has it.
  *
- *     fp8, fbgemm_fp8      weights and products in fp8
- *     modelopt             quant_algo FP8: the same; NVFP4: fp4, a scale byte per 16 weights
- *     compressed-tensors   weights.num_bits and type of the first config group; products in that
- *                          format where input_activations has as few bits, else in dtype
- *     mxfp4                fp4 weights, a scale byte per 32; products in dtype
- *     gptq, awq            int4 or int8 weights, 2 scale bytes per group (awq 2.5); products in
- *                          dtype
- *
- * kv_cache_scheme and kv_cache_quant_algo: of the KV cache. Modules that are left out (ignore) are
- * taken to be the LM head, the router and the embedding, which stay in dtype. */
+ * model.h's weights, multiply and scale_bytes are those of the format that most elements of the
+ * layers' matrices have. Where these are of several formats, or the LM head is quantised,
+ * op_formats has the mean bytes of each operator's matrices and what most of them multiply in. */
 #ifndef MODEL_FORMATS_H
 #define MODEL_FORMATS_H
 
 #include "model/model.h"
+#include "model/stored.h"
 
-/* ST_INPUT, at its place, for a quantisation that is not in the list. */
-enum st formats_from_config(const struct node *config, struct model *m, struct err *e);
+/* Of m->structure. side: hf_quant_config.json, or NULL. ST_INPUT, at its place, for a quantisation
+ * that is not understood. */
+enum st formats_from_config(struct arena *a, const struct node *config, const struct node *side,
+                            struct model *m, struct err *e);
+/* dir/hf_quant_config.json; NULL = there is none. */
+enum st formats_load_side(struct arena *a, const char *dir, struct node **out, struct err *e);
 
 /* Instead of these: NULL = as they are. dtype: bf16, fp16, fp32 of everything; fp8, fp4, int8 of
  * the layers' weights and products (fp4 with a scale byte per 16), int4 of weights alone. ST_USAGE
- * for other words. */
+ * for other words. A dtype takes the
+ * place of what the files say, by operator as well. */
 enum st formats_set(struct model *m, const char *dtype, const char *kv_dtype, struct err *e);
 
-bool formats_quantised(const struct model *m);
+bool formats_quantised(const struct model *m); /* any matrix */
 /* "bf16", "fp8 weights, fp8 KV cache": for people. */
 const char *formats_words(struct arena *a, const struct model *m);
 

@@ -29,6 +29,9 @@ enum model_family {
 /* The dimensions below say all of a model whose layers are alike: attention to the whole sequence,
  * and either a dense MLP or experts. Of any other, layered is set and only structure describes it.
  */
+struct op_format; /* below */
+struct stored;    /* model/stored.h */
+
 struct model {
     const char *name;
     enum model_family family;
@@ -53,12 +56,14 @@ struct model {
     int64_t bos_id, eos_ids[8], n_eos; /* bos_id -1 = none */
 
     /* Formats. Norms, embedding, router and LM head are of dtype even where the GEMMs of the layers
-     * are quantised. */
+     * are quantised, unless op_formats says otherwise. */
     enum precision dtype;    /* activations, and weights that are not quantised */
     enum precision weights;  /* of the layers' GEMMs */
     enum precision multiply; /* what these multiply in: dtype where only weights are quantised */
     enum precision kv;       /* keys and values in the cache */
     double scale_bytes;      /* quantisation scales per such weight; 0 = none */
+    const struct stored *stored;        /* as the files have it; NULL = these formats were given */
+    const struct op_format *op_formats; /* [OP_KINDS], where formats differ; NULL = they do not */
 };
 
 /* The eos_token_id of a generation_config.json, one or a list, beside those the model has. */
@@ -70,9 +75,12 @@ enum st model_add_eos(struct model *m, const struct node *generation_config, str
  * are checked: positive, heads divisible by kv_heads, sizes that fit memory sums. */
 enum st model_from_config(struct arena *a, const char *name, const struct node *config,
                           struct model *out, struct err *e);
+/* side: hf_quant_config.json beside it, or NULL (model/formats.h). */
+enum st model_from_files(struct arena *a, const char *name, const struct node *config,
+                         const struct node *side, struct model *out, struct err *e);
 /* The folder's own name, resolved for "." and "models/x/": default name of a model. */
 const char *model_folder_name(struct arena *a, const char *dir);
-/* dir/config.json */
+/* dir/config.json and hf_quant_config.json */
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e);
 
 const char *model_family_name(const struct model *m); /* "phi" */
@@ -213,8 +221,14 @@ struct op_cost op_cost(const struct model *m, const struct op *op, const struct 
 
 struct op_traffic op_traffic(const struct model *m, const struct op *op,
                              const struct op_load *load);
+/* Of an operator's matrices where those of the layers are stored in several formats. */
+struct op_format {
+    double bytes;            /* of an element, scales included; 0 = no matrices */
+    enum precision multiply; /* what its products are in */
+};
 /* Bytes of an element of the operator's weight matrices, scales included. */
 double op_weight_bytes(const struct model *m, enum op_kind k);
+enum precision op_multiply(const struct model *m, enum op_kind k); /* what its products are in */
 
 /* Experts that at least one of so many tokens goes through, in the mean, when each token draws
  * experts_per_token of them with equal chance: E (1 - (1 - k/E)^tokens). So many experts' weights

@@ -398,11 +398,26 @@ void op_load_add_chunk(struct op_load *load, int64_t before, int64_t tokens)
     load->kv_read_tokens += before + tokens;
 }
 
+/* GEMMs of the layers but the router: quantised where the model's are. */
+static bool is_layer_gemm(enum op_kind k)
+{
+    return k == OP_ATTN_PRE_PROJ || k == OP_ATTN_POST_PROJ || k == OP_MLP_UP_PROJ ||
+           k == OP_MLP_DOWN_PROJ || k == OP_MOE_UP_PROJ || k == OP_MOE_DOWN_PROJ;
+}
+
 double op_weight_bytes(const struct model *m, enum op_kind k)
 {
-    bool quantised = k == OP_ATTN_PRE_PROJ || k == OP_ATTN_POST_PROJ || k == OP_MLP_UP_PROJ ||
-                     k == OP_MLP_DOWN_PROJ || k == OP_MOE_UP_PROJ || k == OP_MOE_DOWN_PROJ;
-    return quantised ? precision_bytes(m->weights) + m->scale_bytes : precision_bytes(m->dtype);
+    if (m->op_formats && m->op_formats[k].bytes > 0)
+        return m->op_formats[k].bytes;
+    return is_layer_gemm(k) ? precision_bytes(m->weights) + m->scale_bytes
+                            : precision_bytes(m->dtype);
+}
+
+enum precision op_multiply(const struct model *m, enum op_kind k)
+{
+    if (m->op_formats && m->op_formats[k].bytes > 0)
+        return m->op_formats[k].multiply;
+    return is_layer_gemm(k) ? m->multiply : m->dtype;
 }
 
 int64_t model_params(const struct model *m)

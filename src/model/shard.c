@@ -1,5 +1,7 @@
 #include "model/shard.h"
 
+#include "model/stored.h"
+
 static int64_t divided_up(int64_t n, int64_t parts)
 {
     return (n + parts - 1) / parts;
@@ -50,6 +52,8 @@ enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, s
                        "parallel.ep: %lld devices are no multiple of parallel.tp=%lld that divides "
                        "the %lld experts of %s",
                        (long long)ep, (long long)tp, (long long)m->experts, m->name);
+    if (m->stored && m->structure)
+        return stored_check_shards(m->stored, m->structure, tp, ep > 1, e);
     return ST_OK;
 }
 

@@ -32,7 +32,8 @@
 #include "model/weights.h"
 
 /* ST_USAGE, with the setting's name, where pp is more than the layers, tp does not divide the
- * heads, or ep is no multiple of tp that divides the experts. */
+ * heads, ep is no multiple of tp that divides the experts, or a shard's features do not fit the
+ * blocks that fp8 weights have a scale for (model/stored.h). */
 enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, struct err *e);
 
 int64_t shard_stage_layers(const struct model *m, int64_t pp, int64_t stage);

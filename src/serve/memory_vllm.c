@@ -4,7 +4,7 @@
  * determine_available_memory):
  *
  *     usable      = (memory_gb - reserved_gb) utilization
- *     weights     = e x parameters of the stage and shard; rotary table
+ *     weights     = parameters of the stage and shard in their formats; rotary table
  *     activations = the larger of
  *         forward   T e (2 hidden + widest pair of neighbouring tensors of a layer)
  *         sampling  14 S V on the last stage: logits in the model's type and in float32, those left
@@ -54,7 +54,7 @@ static double weights(const struct stage *s)
     const double table = padded_vocab(m) / (double)f->tp * (double)m->hidden;
     const double element = precision_bytes(m->dtype);
     struct op_list l;
-    double layer = 0, ends = 0; /* bytes; parameters */
+    double layer = 0, tables = 0, ends = 0; /* bytes; parameters */
     shard_ops(m, f->tp, &l);
     for (int i = 0; i < l.n; i++) {
         const struct op *op = &l.ops[i];
@@ -65,17 +65,18 @@ static double weights(const struct stage *s)
             layer += (double)op->repeat / (double)m->layers *
                      ((params - matrices) * element + matrices * op_weight_bytes(m, op->kind));
         else if (op->where == OP_BEFORE_LAYERS && s->first)
-            ends += op->kind == OP_EMB && !m->layered ? table : params;
+            *(op->kind == OP_EMB && !m->layered ? &tables : &ends) +=
+                op->kind == OP_EMB && !m->layered ? table * op_weight_bytes(m, OP_EMB) : params;
         else if (op->where == OP_AFTER_LAYERS && s->last && op->kind != OP_LM_HEAD)
             ends += params;
     }
     if (s->last && !(m->tied && s->first))
-        ends += table;
+        tables += table * op_weight_bytes(m, OP_LM_HEAD);
     const double rotary =
         m->position == POSITION_ROPE
             ? (double)m->max_positions * (double)(m->rotary_dim ? m->rotary_dim : m->head_dim)
             : 0;
-    return layer * s->layers + element * (ends + rotary);
+    return layer * s->layers + tables + element * (ends + rotary);
 }
 
 /* The same of layers that differ: of each kind what goes into its projections and comes out. */

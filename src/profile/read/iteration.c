@@ -61,8 +61,8 @@ static void add_attention(const struct shaping *x, const struct op *op)
         x->s->prefill_kv_token_s += kv;
         x->s->prefill_pair_s += pair;
         x->s->prefill_token_s += row;
-        x->s->prefill_key_s +=
-            (double)op->repeat * op->line.key_flop / peak_of(x->hw, x->m->multiply);
+        x->s->prefill_key_s += (double)op->repeat * op->line.key_flop /
+                               peak_of(x->hw, op_multiply(x->m, OP_ATTN_PRE_PROJ));
     }
 }
 
@@ -71,8 +71,7 @@ static void add_gemm(const struct shaping *x, const struct op *op, const struct 
 {
     struct iteration_shape *s = x->s;
     double weights = one->weights * op_weight_bytes(x->m, op->kind);
-    bool layers = op->where == OP_IN_LAYER && op->kind != OP_MOE_ROUTER;
-    double compute = flop.slope / peak_of(x->hw, layers ? x->m->multiply : x->m->dtype);
+    double compute = flop.slope / peak_of(x->hw, op_multiply(x->m, op->kind));
     if (op_is_expert(op->kind)) { /* one token hits experts_per_token of them */
         s->expert_weights_s += moved_s(x, weights) / (double)x->m->experts_per_token;
         s->expert_token_s += compute;

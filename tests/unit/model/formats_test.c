@@ -42,8 +42,19 @@ static void formats_of_configurations(void **state)
          "{\"group_0\": {\"weights\": {\"num_bits\": 4, \"type\": \"int\", \"group_size\": 128}, "
          "\"input_activations\": null}}}",
          PRECISION_BF16, PRECISION_INT4, PRECISION_BF16, PRECISION_BF16, 2.0 / 128},
-        {"\"quantization_config\": {\"quant_method\": \"mxfp4\"}", PRECISION_BF16, PRECISION_FP4,
-         PRECISION_BF16, PRECISION_BF16, 1.0 / 32},
+        /* experts alone, of which there are none */
+        {"\"quantization_config\": {\"quant_method\": \"mxfp4\"}", PRECISION_BF16, PRECISION_BF16,
+         PRECISION_BF16, PRECISION_BF16, 0},
+        {"\"quantization_config\": {\"quant_algo\": \"FP8\", \"kv_cache_scheme\": \"FP8\"}",
+         PRECISION_BF16, PRECISION_FP8, PRECISION_FP8, PRECISION_FP8, 0},
+        {"\"quantization_config\": {\"quant_method\": \"modelopt\", \"quant_algo\": "
+         "\"W4A16_NVFP4\", "
+         "\"kv_cache_scheme\": {\"num_bits\": 4, \"type\": \"float\"}}",
+         PRECISION_BF16, PRECISION_FP4, PRECISION_BF16, PRECISION_FP4, 1.0 / 16},
+        {"\"compression_config\": {\"quant_method\": \"compressed-tensors\", \"config_groups\": "
+         "{\"a\": {\"targets\": [\"Linear\"], \"weights\": {\"num_bits\": 8, \"type\": \"int\"}, "
+         "\"input_activations\": {\"num_bits\": 8, \"type\": \"int\"}}}}",
+         PRECISION_BF16, PRECISION_INT8, PRECISION_INT8, PRECISION_BF16, 0},
         {"\"torch_dtype\": \"float16\", \"quantization_config\": {\"quant_method\": \"awq\", "
          "\"bits\": 4, \"group_size\": 128}",
          PRECISION_FP16, PRECISION_INT4, PRECISION_FP16, PRECISION_FP16, 2.5 / 128},
@@ -78,8 +89,13 @@ static void others_are_refused_by_name(void **state)
          "compressed-tensors, mxfp4, gptq and awq are supported"},
         {"\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 3}",
          "config.json:2:57: quantization_config.bits: only 4 and 8 are supported, got 3"},
-        {"\"quantization_config\": {\"quant_method\": \"modelopt\", \"quant_algo\": \"W4A8_AWQ\"}",
-         "config.json:2:67: quantization_config.quant_algo: only FP8 and NVFP4 are supported"},
+        {"\"quantization_config\": {\"quant_method\": \"modelopt\", \"quant_algo\": \"W3A8\"}",
+         "config.json:2:67: quant_algo: 'W3A8' is not supported; FP8, FP8_PER_CHANNEL_PER_TOKEN, "
+         "FP8_PB_WO, FP8_BLOCK_SCALES, NVFP4, NVFP4_AWQ, W4A16_NVFP4, MXFP8, W4A16_MXFP4, "
+         "W4A8_MXFP4_FP8, W4A16_AWQ, W4A8_AWQ, and MIXED_PRECISION are"},
+        {"\"quantization_config\": {\"quant_method\": \"fp8\", \"kv_cache_scheme\": \"FP6\"}",
+         "config.json:2:67: quantization_config.kv_cache_scheme: only FP8, INT8 and NVFP4 are "
+         "supported"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct model m;
