@@ -23,6 +23,7 @@ static struct model held(const struct job_context *c, const struct model *m,
                                           : PRECISION_BF16;
     as.weights = as.dtype;
     as.scale_bytes = 0;
+    as.op_formats = NULL;
     return as;
 }
 
