@@ -22,8 +22,8 @@ struct composed {
     const struct layer_set *sets;
     const char *dir; /* the search folder of the primary file */
     const char
-        *unasked; /* "configs/bench.yaml, configs/model/x.yaml": files that nobody named; NULL */
-    bool stand_in;   /* the model is that of config/stand_in.h */
+        *unasked;  /* "configs/bench.yaml, configs/model/x.yaml": files that nobody named; NULL */
+    bool stand_in; /* the model is that of config/stand_in.h */
 };
 
 enum st compose(struct arena *a, const struct compose_args *args, struct composed *out,

@@ -57,7 +57,7 @@ struct config {
     size_t n_overrides;
     const struct layer_set *sets; /* for config_origin */
     const char *unasked; /* files that count though nobody named them: compose.h; NULL = none */
-    bool stand_in;                /* nobody named the model: it is that of config/stand_in.h */
+    bool stand_in;       /* nobody named the model: it is that of config/stand_in.h */
 };
 
 /* Compose, interpolate, bind and validate one job. args' strings must outlive the arena's use. A

@@ -270,9 +270,9 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
     out->decode_kv = s->decode_kv_token_s * kv * part;
     out->decode_compute = s->decode_pair_s * kv * q * part;
     out->prefill_kv = s->prefill_kv_token_s * (double)own.kv_read_tokens * part;
-    out->prefill_compute = (s->prefill_pair_s * pairs +
-                            s->prefill_key_s * ((double)own.kv_read_tokens - prompt)) *
-                           part;
+    out->prefill_compute =
+        (s->prefill_pair_s * pairs + s->prefill_key_s * ((double)own.kv_read_tokens - prompt)) *
+        part;
     out->activations += (s->layer_fixed_s + s->layer_token_s * tokens + s->decode_row_s * seqs * q +
                          s->prefill_token_s * prompt) *
                         part;

@@ -36,9 +36,9 @@
  *                  sends most of them, send the activations / tp
  *
  * Layers, and what is per layer, are spread over the stages (model/shard.h); the first has the
- * embedding and the host's time, the last the LM head. At ep > tp a sequence lives on one group, and
- * a layer takes as long as on the group with most to do (iteration_batch.group); experts take as
- * long as on the busiest of the ep devices, which hold them whole (model/expert_load.h).
+ * embedding and the host's time, the last the LM head. At ep > tp a sequence lives on one group,
+ * and a layer takes as long as on the group with most to do (iteration_batch.group); experts take
+ * as long as on the busiest of the ep devices, which hold them whole (model/expert_load.h).
  *
  * Accuracy: of an iteration whose parts overlap, or whose kernels change with the size, no more
  * than these parameters can say; calibration.json states what was left over. */
