@@ -67,62 +67,49 @@ static double prefill_of(struct of_bundle *o, const struct batch *b, int64_t gro
     return all > sum.longest_s ? all : sum.longest_s;
 }
 
-/* All of the batch, of one group. */
-static struct group_part whole(const struct batch *b)
-{
-    return (struct group_part){.load = {.tokens = b->prefill_tokens + row_tokens(b),
-                                        .rows = row_tokens(b) + b->n_last_chunks},
-                               .decodes = b->n_decodes,
-                               .decode_kv = b->decode_kv_tokens,
-                               .decode_kv_max = b->decode_kv_max};
-}
+/* What one group does of a batch. */
+struct own {
+    int64_t group, tokens, rows, decodes, kv, kv_max;
+};
 
-static struct parts parts_of(struct of_bundle *o, const struct batch *b, const struct group_part *g)
+static void parts_of(struct of_bundle *o, const struct batch *b, const struct own *g,
+                     struct parts *x)
 {
     const struct predictor_params *p = &o->p;
     const struct bundle *t = p->bundle;
-    const int64_t tokens = g->load.tokens, rows = g->load.rows;
-    const double prefill = prefill_of(o, b, g->group);
     const bool chunks = b->n_chunks > 0;
-    const double decode = (chunks ? predict_decode_beside_s : predict_verify_s)(
-        t, g->decodes, g->decode_kv, g->decode_kv_max, b->draft_tokens);
-    struct parts x = {
-        .tokens = chunks ? predict_tokens_s(t, tokens) : predict_decode_tokens_s(t, tokens),
-        .once = p->pp > 1 ? predict_once_s(t, tokens) : 0,
-        .rows = chunks ? predict_rows_s(t, rows) : predict_decode_rows_s(t, rows),
-        .attention = decode + prefill,
-        .decode = decode,
-        .reduce = p->tp > 1 ? predict_all_reduce_s(t, tokens) : 0,
-        .to_pass = tokens,
-    };
+    x->decode = (chunks ? predict_decode_beside_s : predict_verify_s)(t, g->decodes, g->kv,
+                                                                      g->kv_max, b->draft_tokens);
+    x->attention = x->decode + (chunks ? prefill_of(o, b, g->group) : 0);
+    x->tokens = chunks ? predict_tokens_s(t, g->tokens) : predict_decode_tokens_s(t, g->tokens);
+    x->once = p->pp > 1 ? predict_once_s(t, g->tokens) : 0;
+    x->rows = chunks ? predict_rows_s(t, g->rows) : predict_decode_rows_s(t, g->rows);
+    x->reduce = p->tp > 1 ? predict_all_reduce_s(t, g->tokens) : 0;
+    x->all_to_all = 0;
+    x->to_pass = g->tokens;
     if (o->groups.n == 1)
-        return x;
+        return;
     const int64_t all = b->prefill_tokens + row_tokens(b);
     struct expert_pairs most = expert_load_at(&o->load, (double)all);
-    x.tokens += predict_experts_part_s(t, all, most.pairs, most.hit, (double)p->tp) -
-                predict_experts_s(t, tokens);
-    const double sent = (double)(tokens * p->model->experts_per_token) / (double)p->tp;
-    x.all_to_all = predict_all_to_all_s(t, llround(fmax(most.pairs, sent)));
-    return x;
+    x->tokens += predict_experts_part_s(t, all, most.pairs, most.hit, (double)p->tp) -
+                 predict_experts_s(t, g->tokens);
+    const double sent = (double)(g->tokens * p->model->experts_per_token) / (double)p->tp;
+    x->all_to_all = predict_all_to_all_s(t, llround(fmax(most.pairs, sent)));
 }
 
 /* Of the group that takes longest. */
-static struct parts slowest(struct of_bundle *o, const struct batch *b)
+static void slowest_of(struct of_bundle *o, const struct batch *b, struct parts *worst)
 {
     struct group_part of[GROUP_PARTS];
-    struct parts worst;
-    if (o->groups.n == 1) {
-        of[0] = whole(b);
-        return parts_of(o, b, &of[0]);
-    }
     const int n = groups_busiest(&o->groups, b, of);
-    worst = parts_of(o, b, &of[0]);
-    for (int i = 1; i < n; i++) {
-        const struct parts x = parts_of(o, b, &of[i]);
-        if (sum_of(&x) > sum_of(&worst))
-            worst = x;
+    for (int i = 0; i < n; i++) {
+        const struct own own = {of[i].group,   of[i].load.tokens, of[i].load.rows,
+                                of[i].decodes, of[i].decode_kv,   of[i].decode_kv_max};
+        struct parts x;
+        parts_of(o, b, &own, &x);
+        if (i == 0 || sum_of(&x) > sum_of(worst))
+            *worst = x;
     }
-    return worst;
 }
 
 /* Idle power of all devices of a stage. */
@@ -169,7 +156,14 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     int64_t tokens = b->prefill_tokens + row_tokens(b);
     double scale = b->n_chunks ? bundle_prompt_scale(t, tokens, b->n_decodes > 0)
                                : bundle_decode_scale(t, b->n_decodes, b->train);
-    struct parts x = slowest(o, b);
+    struct parts x;
+    if (o->groups.n > 1)
+        slowest_of(o, b, &x);
+    else
+        parts_of(o, b,
+                 &(struct own){0, tokens, row_tokens(b) + b->n_last_chunks, b->n_decodes,
+                               b->decode_kv_tokens, b->decode_kv_max},
+                 &x);
     double host = 0, comm = x.reduce + x.all_to_all;
     const double operators = x.tokens + x.rows + x.attention;
     const double decode_share = operators > 0 ? x.decode / operators : 0;

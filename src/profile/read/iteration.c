@@ -220,16 +220,12 @@ static struct op_load part_of(const struct op_load *l, double prompts, int64_t s
     };
 }
 
-/* The load of the group that has most to do. */
-static struct op_load group_of(const struct iteration_shape *s, const struct iteration_batch *b,
-                               int64_t queries)
+/* Of the group that has most to do, where a batch does not say. */
+static struct op_load even_part(const struct iteration_shape *s, const struct iteration_batch *b,
+                                int64_t queries)
 {
     const struct op_load *l = &b->load;
     const int64_t g = s->groups;
-    if (g == 1)
-        return *l;
-    if (b->group)
-        return *b->group;
     if (b->chunks == 0)
         return part_of(l, 1 / (double)g, share(l->seqs, g), queries);
     const int64_t chunks = share(b->chunks, g), seqs = share(b->chunks + l->seqs, g) - chunks;
@@ -240,14 +236,19 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
                      int64_t stage, struct iteration_terms *out)
 {
     const int64_t queries = b->queries > 0 ? b->queries : 1;
-    const struct op_load *l = &b->load, own = group_of(s, b, queries);
+    const struct op_load *l = &b->load, *own = s->groups == 1 ? l : b->group;
+    struct op_load even;
+    if (!own) {
+        even = even_part(s, b, queries);
+        own = &even;
+    }
     const bool first = stage == 0, last = stage == s->stages - 1;
     const double layers = (double)shard_stage_layers(s->model, s->stages, stage);
     const double part = layers / (double)s->model->layers;
-    const double all = (double)l->tokens, tokens = (double)own.tokens, rows = (double)own.rows;
-    const double seqs = (double)own.seqs, q = (double)queries, kv = (double)own.kv_tokens;
+    const double all = (double)l->tokens, tokens = (double)own->tokens, rows = (double)own->rows;
+    const double seqs = (double)own->seqs, q = (double)queries, kv = (double)own->kv_tokens;
     const double prompt = tokens - seqs * q; /* tokens of chunks */
-    const double pairs = (double)(own.kv_tokens_prefill + own.chunk_sq);
+    const double pairs = (double)(own->kv_tokens_prefill + own->chunk_sq);
     *out = (struct iteration_terms){.layers = layers};
     if (l->tokens <= 0)
         return;
@@ -269,9 +270,9 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
     }
     out->decode_kv = s->decode_kv_token_s * kv * part;
     out->decode_compute = s->decode_pair_s * kv * q * part;
-    out->prefill_kv = s->prefill_kv_token_s * (double)own.kv_read_tokens * part;
+    out->prefill_kv = s->prefill_kv_token_s * (double)own->kv_read_tokens * part;
     out->prefill_compute =
-        (s->prefill_pair_s * pairs + s->prefill_key_s * ((double)own.kv_read_tokens - prompt)) *
+        (s->prefill_pair_s * pairs + s->prefill_key_s * ((double)own->kv_read_tokens - prompt)) *
         part;
     out->activations += (s->layer_fixed_s + s->layer_token_s * tokens + s->decode_row_s * seqs * q +
                          s->prefill_token_s * prompt) *
