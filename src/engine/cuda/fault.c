@@ -76,7 +76,10 @@ static bool read_case(struct arena *a, struct sv file, struct head *h,
         take(&file, b[i].step, b[i].bytes);
     }
     h->m.name = name;
-    h->m.structure = NULL; /* its dimensions say all of a model that is computed */
+    /* dimensions and one format say all of a model that is computed */
+    h->m.structure = NULL;
+    h->m.stored = NULL;
+    h->m.op_formats = NULL;
     h->p.model = &h->m;
     h->p.weights_dir = h->p.rerun = NULL;
     h->p.clock = NULL;
