@@ -69,7 +69,8 @@ static void put_line(const char *text, size_t n)
 }
 
 /* On pages of its own: the text may quote what has no limit. */
-static void put_refusal(const char *what, va_list args, size_t n)
+__attribute__((format(printf, 1, 0))) static void put_refusal(const char *what, va_list args,
+                                                              size_t n)
 {
     char *text = inject_pages(n + 2);
     if (!text)

@@ -60,7 +60,7 @@ enum st roofs_stopped(const struct roofs_params *p, struct err *e)
 
 void roofs_begin(struct roofs *out)
 {
-    *out = (struct roofs){.started_wall_ns = clock_wall_ns(), .contention = {NAN, NAN}};
+    *out = (struct roofs){.started_wall_ns = clock_wall_ns(), .contention = {NAN, NAN, NAN}};
     for (int i = 0; i < ROOF_COUNT; i++)
         out->roof[i] =
             (struct roof){.median = NAN, .low = NAN, .high = NAN, .buffer_bytes = NAN, .size = NAN};

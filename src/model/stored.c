@@ -109,7 +109,8 @@ static void apply_part(struct arena *a, const struct applying *x, struct stored_
     p->elements = copies * p->w->rows * p->w->columns;
 }
 
-static void add_parts(struct stored *out, const struct projections *w, int of, int32_t kind)
+static void add_parts(struct stored *out, const struct projections *w, enum stored_of of,
+                      int32_t kind)
 {
     for (int32_t i = 0; i < w->n; i++)
         out->parts[out->n_parts++] = (struct stored_part){.of = of, .kind = kind, .w = &w->w[i]};

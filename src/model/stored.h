@@ -53,9 +53,12 @@ struct stored_format {
 
 enum { STORED_FORMATS = 24 };
 
+/* Where a projection stands. */
+enum stored_of { STORED_ATTENTION, STORED_MLP, STORED_OUTSIDE };
+
 /* Of a projection of one kind of attention or MLP, over the layers of that kind. */
 struct stored_part {
-    enum { STORED_ATTENTION, STORED_MLP, STORED_OUTSIDE } of;
+    enum stored_of of;
     int32_t kind; /* place in structure's list */
     const struct projection *w;
     int64_t copies[STORED_FORMATS]; /* matrices in each format, of all layers */

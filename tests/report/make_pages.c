@@ -326,7 +326,7 @@ static enum st make_deep(struct arena *a, const char *dir, struct buf *html, str
         .n_steps = 2,
         .roof_rows = roofs,
         .n_roof_rows = 4,
-        .totals = {"stages", 587, 14, 14, 6511, 40, 1, 1, 6511, 6.98, 4.5},
+        .totals = {"stages", 587, 14, 14, 6511, 40, 1, 1, NAN, 6511, 6.98, 4.5},
         .stages = stages,
         .n_stages = 2,
         .operators = operators,
