@@ -314,9 +314,11 @@ static void count_by_id(const struct kernels *k, const struct leaves *l,
         uint32_t chain[KERNELS_MAX_DEPTH];
         if (t->ops.call[i] != TRACE_NONE || l->group[i] == TRACE_NONE)
             continue;
+        size_t known = rk->first_of_leaf[l->group[i] + 1] - rk->first_of_leaf[l->group[i]];
+        if (known == 0) /* of no range at all, pair_of holds nothing to point into */
+            continue;
         int depth = kernels_chain(k, i, STYLES_NVTX, chain);
         const uint32_t *pair = rk->pair_of.p + rk->first_of_leaf[l->group[i]];
-        size_t known = rk->first_of_leaf[l->group[i] + 1] - rk->first_of_leaf[l->group[i]];
         for (size_t d = 0; depth > 0 && d < known; d++) {
             uint32_t before = seen.n;
             count[pair[d]] += kernels_key(&seen, kernels_pair(pair[d], chain[--depth])) == before;
@@ -349,9 +351,11 @@ static uint32_t *count_instances(const struct kernels *k, const struct leaves *l
         uint32_t i = order[j], chain[KERNELS_MAX_DEPTH];
         if (l->group[i] == TRACE_NONE)
             continue;
+        size_t known = rk->first_of_leaf[l->group[i] + 1] - rk->first_of_leaf[l->group[i]];
+        if (known == 0) /* of no range at all, pair_of holds nothing to point into */
+            continue;
         int depth = kernels_chain(k, i, STYLES_NVTX, chain);
         const uint32_t *pair = rk->pair_of.p + rk->first_of_leaf[l->group[i]];
-        size_t known = rk->first_of_leaf[l->group[i] + 1] - rk->first_of_leaf[l->group[i]];
         for (size_t d = 0; depth > 0 && d < known; d++) {
             uint32_t range = chain[--depth] + 1;
             if (range > latest[pair[d]]) {
