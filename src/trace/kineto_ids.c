@@ -51,8 +51,18 @@ static int32_t rank_of_prefix(struct sv prefix)
 
 /* ---- groups and processes ---- */
 
-static uint32_t group_of(struct kineto_ids *x, struct sv prefix)
+/* "Spans" and the like, with annotations alone, are no process and no rank. */
+static struct sv prefix_of(const struct kineto_event *v)
 {
+    bool works =
+        v->type == KINETO_RUNTIME || v->type == KINETO_DRIVER || v->type == KINETO_OPERATOR;
+    bool nameless = v->pid < 0 && v->pid_prefix.n && *v->pid_prefix.p != '[';
+    return nameless && !works ? (struct sv){0} : v->pid_prefix;
+}
+
+static uint32_t group_of(struct kineto_ids *x, const struct kineto_event *v)
+{
+    const struct sv prefix = prefix_of(v);
     bool same = x->has_group && x->last_prefix.n == prefix.n &&
                 (!prefix.n || memcmp(x->last_prefix.p, prefix.p, prefix.n) == 0);
     if (same)
@@ -104,7 +114,7 @@ static uint32_t process_of(struct kineto_ids *x, uint32_t group, int64_t pid)
 
 uint32_t kineto_ids_known(struct kineto_ids *x, const struct kineto_event *v)
 {
-    const int64_t key[] = {group_of(x, v->pid_prefix), v->pid};
+    const int64_t key[] = {group_of(x, v), v->pid};
     const struct map_entry *at = map_find(&x->hosts, (const char *)key, sizeof key);
     return at ? (uint32_t)at->i : TRACE_NONE;
 }
@@ -146,6 +156,13 @@ static enum st emit(struct kineto_ids *x, struct kineto_group *g, uint32_t owner
     return x->sink->op(x->sink->self, op, e);
 }
 
+/* Whether the pid of an operation that says no GPU is that GPU's number: no process has it. */
+static bool is_gpu_pid(struct kineto_ids *x, uint32_t group, int64_t pid)
+{
+    const int64_t key[] = {group, pid};
+    return pid >= 0 && pid < KINETO_DEVICES && !map_find(&x->hosts, (const char *)key, sizeof key);
+}
+
 static enum st release(struct kineto_ids *x, struct kineto_group *g, uint32_t process,
                        struct err *e)
 {
@@ -157,6 +174,10 @@ static enum st release(struct kineto_ids *x, struct kineto_group *g, uint32_t pr
         struct trace_sig sig = x->pending.sigs[h->op.sig];
         at = h->next;
         x->n_waiting--;
+        if (h->gpu_pid >= 0 && !is_gpu_pid(x, (uint32_t)(g - x->list.p), h->gpu_pid)) {
+            sig.device = 0;
+            x->unplaced++;
+        }
         TRY(emit(x, g, h->owner, process, &sig, &h->op, e));
     }
     if (x->n_waiting == 0)
@@ -164,41 +185,48 @@ static enum st release(struct kineto_ids *x, struct kineto_group *g, uint32_t pr
     return ST_OK;
 }
 
-/* The process of a group without calls: its own, else the one of the one group that has some, as
- * where pids are texts like "GPU 0". */
-static uint32_t settled(struct kineto_ids *x, const struct kineto_group *g)
+/* The one process that is known so far, TRACE_NONE: none. *several: there are more. */
+static uint32_t only_process(const struct kineto_ids *x, bool *several)
 {
-    uint32_t other = TRACE_NONE;
-    size_t n = 0;
-    if (g->launcher != TRACE_NONE || g->host != TRACE_NONE)
-        return g->launcher != TRACE_NONE ? g->launcher : g->host;
+    uint32_t only = TRACE_NONE;
+    *several = false;
     for (size_t i = 0; i < x->list.n; i++) {
-        const struct kineto_group *o = &x->list.p[i];
-        uint32_t process = o->launcher != TRACE_NONE ? o->launcher : o->host;
-        n += process != TRACE_NONE;
-        other = process != TRACE_NONE ? process : other;
+        const struct kineto_group *g = &x->list.p[i];
+        uint32_t process = g->launcher != TRACE_NONE ? g->launcher : g->host;
+        *several |= process != TRACE_NONE && only != TRACE_NONE && process != only;
+        only = process != TRACE_NONE ? process : only;
     }
-    return n == 1 ? other : process_new(x, 0);
+    return only;
 }
 
+/* Work of a group without calls is its own process's; without one that of the only process, as
+ * where pids are texts like "GPU 0". */
 static enum st settle(struct kineto_ids *x, struct err *e)
 {
-    for (size_t i = 0; i < x->list.n; i++)
-        if (x->list.p[i].first) {
-            if (x->list.p[i].launcher == TRACE_NONE)
-                x->list.p[i].launcher = settled(x, &x->list.p[i]);
-            TRY(release(x, &x->list.p[i], x->list.p[i].launcher, e));
-        }
+    bool several;
+    const uint32_t only = only_process(x, &several);
+    for (size_t i = 0; i < x->list.n; i++) {
+        struct kineto_group *g = &x->list.p[i];
+        if (!g->first)
+            continue;
+        const bool own = g->launcher != TRACE_NONE || g->host != TRACE_NONE;
+        if (own)
+            g->launcher = g->launcher != TRACE_NONE ? g->launcher : g->host;
+        else
+            g->launcher = several || only == TRACE_NONE ? process_new(x, 0) : only;
+        x->unsettled |= !own && several;
+        TRY(release(x, g, g->launcher, e));
+    }
     return ST_OK;
 }
 
-static enum st hold(struct kineto_ids *x, struct kineto_group *g, uint32_t owner,
+static enum st hold(struct kineto_ids *x, struct kineto_group *g, uint32_t owner, int64_t gpu_pid,
                     const struct trace_sig *sig, struct trace_op *op, struct err *e)
 {
     if (x->n_waiting == MOST_HELD)
         TRY(settle(x, e));
     op->sig = trace_sig_id(&x->pending, sig);
-    vec_push(&x->held, ((struct kineto_held){.op = *op, .owner = owner}));
+    vec_push(&x->held, ((struct kineto_held){.op = *op, .owner = owner, .gpu_pid = gpu_pid}));
     uint32_t at = (uint32_t)x->held.n;
     if (g->last)
         x->held.p[g->last - 1].next = at;
@@ -212,8 +240,8 @@ static enum st hold(struct kineto_ids *x, struct kineto_group *g, uint32_t owner
 enum st kineto_ids_op(struct kineto_ids *x, const struct kineto_event *v, struct trace_sig *sig,
                       struct trace_op *op, struct err *e)
 {
-    uint32_t group = group_of(x, v->pid_prefix), owner = owner_of(x, group, v);
-    bool by_pid = v->device == TRACE_NONE && v->pid >= 0 && v->pid < KINETO_DEVICES;
+    uint32_t group = group_of(x, v), owner = owner_of(x, group, v);
+    bool by_pid = v->device == TRACE_NONE && is_gpu_pid(x, group, v->pid);
     sig->device = by_pid ? (uint32_t)v->pid : v->device; /* its pid is the GPU's number */
     if (sig->device == TRACE_NONE) {
         sig->device = 0;
@@ -223,7 +251,7 @@ enum st kineto_ids_op(struct kineto_ids *x, const struct kineto_event *v, struct
         return emit(x, &x->list.p[group], owner, process_of(x, group, v->process), sig, op, e);
     struct kineto_group *g = &x->list.p[group];
     if (g->launcher == TRACE_NONE)
-        return hold(x, g, owner, sig, op, e);
+        return hold(x, g, owner, by_pid ? v->pid : -1, sig, op, e);
     g->implied = true;
     return emit(x, g, owner, g->launcher, sig, op, e);
 }
@@ -248,19 +276,6 @@ static enum st learn(struct kineto_ids *x, struct kineto_group *g, uint32_t proc
     return release(x, g, process, e);
 }
 
-enum st kineto_ids_thread(struct kineto_ids *x, const struct kineto_event *v, uint32_t *out,
-                          struct err *e)
-{
-    uint32_t group = group_of(x, v->pid_prefix), process = process_of(x, group, v->pid);
-    TRY(learn(x, &x->list.p[group], process, v->type, e));
-    if (!x->has_thread || x->last_tid != v->tid)
-        x->last_thread = trace_thread_of(x->dict, process, (uint32_t)v->tid);
-    x->has_thread = true;
-    x->last_tid = v->tid;
-    *out = x->last_thread;
-    return ST_OK;
-}
-
 static uint32_t numbered(struct map *m, const char *key, size_t n)
 {
     bool is_new;
@@ -268,6 +283,20 @@ static uint32_t numbered(struct map *m, const char *key, size_t n)
     if (is_new)
         at->i = (int64_t)(NUMBERED + (m->n - 1) % (NUMBERED - 1));
     return (uint32_t)at->i;
+}
+
+enum st kineto_ids_thread(struct kineto_ids *x, const struct kineto_event *v, uint32_t *out,
+                          struct err *e)
+{
+    uint32_t group = group_of(x, v), process = process_of(x, group, v->pid);
+    TRY(learn(x, &x->list.p[group], process, v->type, e));
+    int64_t tid = v->tid_text.n ? numbered(&x->tids, v->tid_text.p, v->tid_text.n) : v->tid;
+    if (!x->has_thread || x->last_tid != tid)
+        x->last_thread = trace_thread_of(x->dict, process, (uint32_t)tid);
+    x->has_thread = true;
+    x->last_tid = tid;
+    *out = x->last_thread;
+    return ST_OK;
 }
 
 uint32_t kineto_ids_stream(struct kineto_ids *x, const struct kineto_event *v)
@@ -298,6 +327,7 @@ void kineto_ids_open(struct kineto_ids *x, const char *path, struct trace_dict *
     map_init(&x->groups, x->a);
     map_init(&x->hosts, x->a);
     map_init(&x->tracks, x->a);
+    map_init(&x->tids, x->a);
     map_init(&x->handles, x->a);
     map_init(&x->correlations, x->a);
     trace_dict_init(&x->pending);
@@ -348,6 +378,11 @@ enum st kineto_ids_finish(struct kineto_ids *x, struct err *e)
         if (process != TRACE_NONE && (!g->merged || x->list.n > 1))
             TRY(take_rank(x, process, g->merged ? g->rank : x->rank, e));
     }
+    if (x->unsettled)
+        trace_note(x->dict, LOG_WARN,
+                   "%s: several processes launch, and some operations are of none of them: of no "
+                   "operator or region here",
+                   fs_base(x->path));
     if (x->unplaced)
         trace_note(x->dict, LOG_WARN, "%s: %llu operation%s no GPU: counted for GPU 0",
                    fs_base(x->path), (unsigned long long)x->unplaced,

@@ -5,8 +5,9 @@
  * processes, "Spans"): events of the GPU wait for the first call. A merged file puts a rank before
  * every pid ("[TP01] 2000"): such prefixes are files of their own, with processes and GPUs of their
  * own. So do merged files that shift the pids under which GPUs stand: one number under two pids is
- * two GPUs. Plain pids of several processes that launch are a team: trace_finish finds their
- * operations by correlation. One thread at a time. Private to trace/. */
+ * two GPUs. Pids and tids that are texts are who they are by the whole text. Plain pids of several
+ * processes that launch are a team: trace_finish finds their operations by correlation. One thread
+ * at a time. Private to trace/. */
 #ifndef TRACE_KINETO_IDS_H
 #define TRACE_KINETO_IDS_H
 
@@ -33,6 +34,7 @@ struct kineto_held {
     struct trace_op op; /* sig: of `pending` */
     uint32_t next;      /* of the same group, + 1 */
     uint32_t owner;     /* of its GPU */
+    int64_t gpu_pid;    /* which its GPU's number was taken from; -1 = none */
 };
 
 struct kineto_ids {
@@ -45,6 +47,7 @@ struct kineto_ids {
     struct map groups;       /* prefix to index */
     struct map hosts;        /* (group, pid) to process */
     struct map tracks;       /* (group, pid of GPUs that is not their number) to owner */
+    struct map tids;         /* that are texts */
     struct map handles;      /* streams that are no numbers of 32 bits */
     struct map correlations; /* of more than 32 bits */
     VEC(struct kineto_group) list;
@@ -52,6 +55,7 @@ struct kineto_ids {
     VEC(struct kineto_held) held;
     size_t n_waiting;  /* of held ones */
     uint64_t unplaced; /* operations that say no GPU */
+    bool unsettled;    /* several groups launch, and one has operations alone */
     struct sv last_prefix;
     int64_t last_pid, last_tid;
     uint32_t last_group, last_process, last_thread;

@@ -265,6 +265,8 @@ static bool whole64(struct scan *s, uint64_t *out)
     struct sv text = {s->p, (size_t)(q - s->p)};
     if (text.n >= 2 && text.p[0] == '"')
         text = (struct sv){text.p + 1, text.n - 2};
+    if (text.n > 2 && text.p[text.n - 2] == '.' && text.p[text.n - 1] == '0')
+        text.n -= 2; /* pandas makes floats of whole columns */
     if (!str_int64(text, &v))
         return fail(s, s->p, "expected an integer");
     *out = (uint64_t)v;
@@ -284,26 +286,44 @@ static bool whole32(struct scan *s, uint32_t *out)
     return true;
 }
 
-/* A pid or tid. Of a text the number at its end ("stream 7", "[TP01] 2000") and what is before it;
- * "Spans" is none of a process. */
-static bool number_or_text(struct scan *s, int64_t *out, struct sv *prefix)
+/* A count of 32 bits: a negative one says nothing. */
+static bool count32(struct scan *s, uint32_t *out)
 {
-    struct sv text;
+    int64_t v;
+    const char *at = s->p;
+    if (!number(s, 0, &v))
+        return false;
+    if (v < 0 || v > UINT32_MAX)
+        return fail(s, at, "expected a number of 32 bits from 0 on");
+    *out = (uint32_t)v;
+    return true;
+}
+
+/* A pid or tid: a number, or *text where it is more. Of that the number at its end ("stream 7",
+ * "[TP01] 2000"), else at its begin ("2000 (rank 1)"), with *rest beside it; "Spans" has none. */
+static bool number_or_text(struct scan *s, int64_t *out, struct sv *text, struct sv *rest)
+{
+    enum { MOST_DIGITS = 18 };
     bool escaped;
     *out = -1;
-    *prefix = (struct sv){0};
+    *text = *rest = (struct sv){0};
     trace_scan_space(s);
     if (s->p < s->end && *s->p != '"')
         return number(s, 0, out);
-    if (!trace_scan_string(s, &text, &escaped))
+    if (!trace_scan_string(s, text, &escaped))
         return false;
-    size_t n = text.n;
-    while (n > 0 && text.n - n < 18 && digit(text.p[n - 1]))
+    size_t n = text->n, first = 0;
+    while (n > 0 && text->n - n < MOST_DIGITS && digit(text->p[n - 1]))
         n--;
-    if (n < text.n)
-        str_int64((struct sv){text.p + n, text.n - n}, out);
-    if (n < text.n || (n > 0 && *text.p == '['))
-        *prefix = (struct sv){text.p, n};
+    while (n == text->n && first < n && first < MOST_DIGITS && digit(text->p[first]))
+        first++;
+    if (n < text->n)
+        str_int64((struct sv){text->p + n, text->n - n}, out);
+    else if (first > 0)
+        str_int64((struct sv){text->p, first}, out);
+    *rest = (struct sv){text->p + first, n - first};
+    if (n == 0)
+        *text = (struct sv){0};
     return true;
 }
 
@@ -318,7 +338,7 @@ static bool triple(struct scan *s, uint32_t out[3])
         return fail(s, from, why);
     bool empty = take(s, ']');
     for (int i = 0; i < 3 && !empty; i++)
-        if ((i && !take(s, ',')) || !whole32(s, &v[i]))
+        if ((i && !take(s, ',')) || !count32(s, &v[i]))
             return fail(s, from, why);
     if ((!empty && !take(s, ']')) || (quoted && !take(s, '"')))
         return fail(s, from, why);
@@ -460,9 +480,9 @@ static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
     case ARG_CORRELATION:
         return correlation(s, &v->correlation);
     case ARG_REGISTERS:
-        return whole32(s, &v->registers);
+        return count32(s, &v->registers);
     case ARG_SHARED:
-        return whole32(s, &v->shared);
+        return count32(s, &v->shared);
     case ARG_GRID:
         return triple(s, v->grid);
     case ARG_BLOCK:
@@ -476,9 +496,9 @@ static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
     case ARG_TYPES:
         return list_text(s, &v->types);
     case ARG_PROCESS:
-        return whole32(s, &v->process);
+        return count32(s, &v->process);
     case ARG_EXTERNAL:
-        return whole32(s, &v->external);
+        return count32(s, &v->external);
     case ARG_NAME:
         return trace_scan_string(s, &v->label, &escaped);
     case ARG_NONE:
@@ -523,7 +543,7 @@ static bool read_external(struct scan *s, struct kineto_event *v)
         if (!trace_scan_string(&inner, &key, &escaped) || !take(&inner, ':'))
             return true;
         if (arg_of(key, KINETO_OPERATOR) == ARG_EXTERNAL)
-            return whole32(&inner, &v->external) || true;
+            return count32(&inner, &v->external) || true;
     } while (skip_value(&inner) && take(&inner, ','));
     return true;
 }
@@ -606,13 +626,10 @@ struct event_text {
 
 static bool read_member(struct scan *s, struct sv key, struct event_text *t, struct kineto_event *v)
 {
-    struct sv prefix;
+    struct sv text;
     bool escaped;
-    if (is_absent(s)) {
-        if (sv_eq(key, "dur"))
-            v->dur_ns = -1; /* counted as impossible */
+    if (is_absent(s))
         return skip_value(s);
-    }
     if (sv_eq(key, "ts"))
         return v->has_ts = number(s, 3, &v->ts_ns);
     if (sv_eq(key, "dur"))
@@ -624,9 +641,9 @@ static bool read_member(struct scan *s, struct sv key, struct event_text *t, str
     if (sv_eq(key, "name"))
         return trace_scan_string(s, &v->name, &v->escaped);
     if (sv_eq(key, "pid"))
-        return number_or_text(s, &v->pid, &v->pid_prefix);
+        return number_or_text(s, &v->pid, &text, &v->pid_prefix);
     if (sv_eq(key, "tid"))
-        return number_or_text(s, &v->tid, &prefix);
+        return number_or_text(s, &v->tid, &v->tid_text, &text);
     if (!sv_eq(key, "args"))
         return skip_value(s);
     /* PyTorch writes ph, cat and name before args; read in place then. */
@@ -665,7 +682,8 @@ bool trace_scan_event(struct scan *s, struct kineto_event *v)
     struct event_text t = {0};
     struct sv key;
     bool escaped;
-    *v = (struct kineto_event){.device = TRACE_NONE};
+    *v = (struct kineto_event){.device = TRACE_NONE,
+                               .dur_ns = -1 /* counted as impossible where none is read */};
     if (!take(s, '{'))
         return fail(s, s->p, "expected an event");
     if (!take(s, '}')) {
@@ -675,12 +693,8 @@ bool trace_scan_event(struct scan *s, struct kineto_event *v)
             if (!take(s, ':'))
                 return fail(s, s->p, "expected ':'");
             const char *from = s->p;
-            if (!read_member(s, key, &t, v)) {
-                if (!skip_odd(s, from))
-                    return false;
-                if (sv_eq(key, "dur"))
-                    v->dur_ns = -1; /* counted as impossible */
-            }
+            if (!read_member(s, key, &t, v) && !skip_odd(s, from))
+                return false;
         } while (next_member(s, '}'));
         if (!take(s, '}'))
             return fail(s, s->p, "expected ',' or '}'");

@@ -32,9 +32,10 @@ struct kineto_event {
     struct sv name; /* as in the file, escapes included when `escaped` */
     bool escaped, has_ts;
     int64_t ts_ns, dur_ns;
-    int64_t pid, tid;        /* of a text, the number at its end; -1 = none */
-    struct sv pid_prefix;    /* of a text, what is before that number: "[TP01] " */
-    struct sv label;         /* args.name of metadata */
+    int64_t pid, tid;     /* of a text, the number at its end, else at its begin; -1 = none */
+    struct sv pid_prefix; /* of a text, what is beside that number: "[TP01] "; all, without one */
+    struct sv tid_text;   /* a text that is more than a number */
+    struct sv label;      /* args.name of metadata */
     struct sv shapes, types; /* "Input Dims", "Input type": JSON lists */
     uint64_t graph_node;
     int64_t bytes;

@@ -95,6 +95,9 @@ static void odd_places_are_skipped_and_told(void **state)
          "expected a list of three numbers", 2},
         {"[" ONE_LAUNCH ", " WORK("o", "0", 1, "\"correlation\": \"abc\",") "]",
          "2 odd places were skipped", 2},
+        {"[" ONE_LAUNCH
+         ", " WORK("o", "0", 1, "\"registers per thread\": -1, \"grid\": [-1, 1, 1]") "]",
+         "2 odd places were skipped", 2},
         {"[" ONE_LAUNCH ", " WORK("o", "18446744073709551615", 1, "") "]", "expected a number", 2},
         {"[" ONE_LAUNCH ", {\"ph\": \"X\", \"cat\": \"kernel\", \"pid\": 0, \"na,\n" ONE_LAUNCH "]",
          "the event does not end", 2},
@@ -215,6 +218,75 @@ static void ranks_of_a_merged_file_are_apart(void **state)
     trace_free(&x);
 }
 
+/* The number may stand before the rank, and work without calls is of its own rank. */
+static void ranks_behind_pids_are_apart(void **state)
+{
+    static const char *const events[] = {RANK("\"1000 (rank 0)\"", "\"0 (rank 0)\"", 0, "a"),
+                                         RANK("\"1000 (rank 1)\"", "\"0 (rank 1)\"", 0, "b"), NULL};
+    static const char *const work[] = {WORK("a", "\"[TP00] 0\"", 1000, ON_0(5)),
+                                       WORK("b", "\"[TP01] 0\"", 1000, ON_0(5)), NULL};
+    struct test *t = *state;
+    struct trace x;
+    load_events(t, &x, events);
+    assert_string_equal(operator_of(&x, "a"), "op_a");
+    assert_string_equal(operator_of(&x, "b"), "op_b");
+    assert_int_equal(gpu_of(&x, "b"), 1);
+    assert_int_equal(x.dict.n_processes, 2);
+    assert_int_equal(x.dict.processes[1].rank, 1);
+    trace_free(&x);
+    load_events(t, &x, work);
+    assert_int_equal(x.dict.n_processes, 2);
+    assert_int_equal(x.dict.processes[0].rank, 0);
+    assert_int_equal(x.dict.processes[1].rank, 1);
+    trace_free(&x);
+}
+
+#define THREAD(tid, name, at, call)                                                              \
+    "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"" name "\", \"pid\": 10, \"tid\": \"" tid  \
+    "\", \"ts\": 10" at "0, \"dur\": 50}, {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": " \
+    "\"launch\", \"pid\": 10, \"tid\": \"" tid "\", \"ts\": 10" at                               \
+    "5, \"dur\": 2, \"args\": {\"correlation\": " #call "}}"
+
+/* Threads and processes that are texts are not taken for one: operators nest in a thread alone. */
+static void texts_in_place_of_ids_are_apart(void **state)
+{
+    static const char *const threads[] = {
+        THREAD("pool-0_0", "outer", "0", 5), THREAD("pool-1_0", "inner", "1", 6),
+        WORK("a", "0", 1030, ON_0(5)), WORK("b", "0", 1060, ON_0(6)), NULL};
+    static const char *const processes[] = {CALL("cuda_runtime", "\"main\"", 1000, 5),
+                                            CALL("cuda_runtime", "\"worker\"", 1001, 6),
+                                            WORK("a", "0", 1030, ON_0(5)), NULL};
+    struct test *t = *state;
+    struct trace x;
+    load_events(t, &x, threads);
+    assert_int_not_equal(x.ranges[0].thread, x.ranges[1].thread);
+    assert_int_equal(x.calls.thread[0], x.ranges[0].thread);
+    assert_int_equal(x.calls.thread[1], x.ranges[1].thread);
+    assert_int_equal(x.dict.n_processes, 1);
+    trace_free(&x);
+    load_events(t, &x, processes);
+    assert_int_equal(x.ops.call[0], TRACE_NONE);
+    assert_true(has_note(&x, "several processes launch, and some operations are of none of them"));
+    trace_free(&x);
+}
+
+/* In a container the process that launches may have a small number: no GPU's. */
+static void a_process_is_no_gpu(void **state)
+{
+    static const char *const after[] = {CALL("cuda_runtime", "7", 1000, 5),
+                                        WORK("a", "7", 1030, BY(5)), NULL};
+    static const char *const before[] = {WORK("a", "7", 1030, BY(5)),
+                                         CALL("cuda_runtime", "7", 1000, 5), NULL};
+    struct test *t = *state;
+    for (int i = 0; i < 2; i++) {
+        struct trace x;
+        load_events(t, &x, i ? before : after);
+        assert_int_equal(gpu_of(&x, "a"), 0);
+        assert_true(has_note(&x, "1 operation says no GPU"));
+        trace_free(&x);
+    }
+}
+
 /* Merged under plain pids that were shifted by rank: GPU 0 of both is two GPUs. */
 static void gpus_under_shifted_pids_are_apart(void **state)
 {
@@ -319,6 +391,9 @@ int main(void)
         TEST(the_process_is_the_one_that_launches),
         TEST(operators_are_found_by_their_ids),
         TEST(ranks_of_a_merged_file_are_apart),
+        TEST(ranks_behind_pids_are_apart),
+        TEST(texts_in_place_of_ids_are_apart),
+        TEST(a_process_is_no_gpu),
         TEST(gpus_under_shifted_pids_are_apart),
         TEST(processes_that_count_alike_are_not_guessed),
         TEST(names_beyond_ascii_are_kept_apart),

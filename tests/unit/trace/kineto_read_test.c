@@ -140,6 +140,8 @@ static void odd_events_cost_themselves(void **state)
         size_t operations, impossible, skipped;
     } rows[] = {
         {"\"ts\": 1, \"dur\": null", 1, 1, 0},
+        {"\"ts\": 1", 1, 1, 0},
+        {"\"ts\": 1, \"dur\": 1, \"args\": {\"correlation\": 5.0}", 2, 0, 0},
         {"\"ts\": null, \"dur\": 1", 1, 0, 1},
         {"\"ts\": NaN, \"dur\": 1", 1, 0, 1},
         {"\"ts\": 1, \"dur\": -Infinity", 1, 1, 0},
