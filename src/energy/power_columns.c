@@ -225,28 +225,35 @@ static enum st add_power(const struct csv_reader *r, int column, int gpu, const 
     const double watts = h.known ? h.known->watts : h.unit[0] ? 0 : 1;
     if (watts <= 0)
         return unit_refused(r, column, source, e);
-    if (out->n_power < MAX_WIDE)
-        out->power[out->n_power++] = (struct power_column){column, watts, gpu};
+    int at = 0;
+    while (at < out->n_power && (gpu < 0 || out->power[at].gpu != gpu))
+        at++;
+    if (at < MAX_WIDE)
+        out->power[at] = (struct power_column){column, watts, gpu};
+    out->n_power += at == out->n_power && at < MAX_WIDE;
     return ST_OK;
 }
 
-/* Columns of GPUs by number, else the first of `powers`. */
+/* Columns of GPUs by number, for each the first of `powers` that it has; else the first of these.
+ */
 static enum st find_powers(const struct csv_reader *r, const char *source,
                            struct power_columns *out, struct err *e)
 {
-    const struct power_name *best = NULL;
+    const struct power_name *best = NULL, *of[MAX_WIDE] = {NULL};
     int column = -1, gpu;
     for (int i = 0; i < csv_columns(r); i++) {
         const struct header h = header_of(sv_of(csv_column_name(r, i)));
         const struct power_name *p = find_power(h.name), *wide = p ? NULL : find_wide(h.name, &gpu);
-        if (wide) {
+        if (wide && (!of[gpu] || wide < of[gpu])) {
             TRY(add_power(r, i, gpu, source, out, e));
-            out->averaged |= wide->averaged;
+            of[gpu] = wide;
         } else if (p && (!best || p < best)) {
             best = p;
             column = i;
         }
     }
+    for (int i = 0; i < MAX_WIDE; i++)
+        out->averaged |= of[i] && of[i]->averaged;
     if (out->n_power > 0 || !best)
         return ST_OK;
     out->averaged = best->averaged;
@@ -287,6 +294,9 @@ static void find_identities(struct arena *a, const struct csv_reader *r, struct 
                 out->id[out->n_id++] =
                     (struct identity_column){i, identities[k].kind, arena_strn(a, name.p, name.n)};
         }
+    out->only_hosts = out->n_id > 0;
+    for (int i = 0; i < out->n_id; i++)
+        out->only_hosts &= out->id[i].kind == ID_HOST;
 }
 
 static bool has_column(const struct csv_reader *r, const char *name)

@@ -41,6 +41,7 @@ struct power_columns {
         const char *name; /* as the header has it */
     } id[MAX_IDENTITIES];
     int n_id;
+    bool only_hosts; /* no other column tells GPUs apart */
 };
 
 /* ST_INPUT: a header of no power log, a unit that is none of power, no column of times. */

@@ -54,6 +54,12 @@ static bool column_number(const struct identity_column *c, struct sv s, int64_t 
     return c->kind <= ID_LABEL && number_of(s, out);
 }
 
+/* Whether a column tells GPUs apart: a host's name does where nothing else is there. */
+static bool tells(const struct power_gpus *g, const struct identity_column *c)
+{
+    return c->kind != ID_HOST || g->columns->only_hosts;
+}
+
 struct row_id {
     struct sv id[MAX_IDENTITIES]; /* n = 0: unknown */
     int64_t number;
@@ -77,7 +83,7 @@ static enum st read_ids(const struct power_gpus *g, const struct csv_reader *r, 
         if (is_number && out->number < 0)
             out->number = number;
         out->id[i] = s;
-        out->known += c->kind != ID_HOST;
+        out->known += tells(g, c);
     }
     return ST_OK;
 }
@@ -96,7 +102,7 @@ static bool same_gpu(const struct power_gpus *g, const struct power_gpu *gpu,
             column_number(c, row->id[i], &a) && column_number(c, sv_of(gpu->id[i]), &b);
         if (by_number ? a != b : !sv_eq(row->id[i], gpu->id[i]))
             return false;
-        agree += c->kind != ID_HOST;
+        agree += tells(g, c);
     }
     return agree > 0;
 }

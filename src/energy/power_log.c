@@ -238,7 +238,10 @@ static enum st pick_gpu(struct reading *d, const char *source, struct sv bytes, 
         d->columns.n_id = 0; /* the columns tell */
     } else if (d->columns.n_id > 0) {
         TRY(find_gpus(d, source, bytes, e));
-        TRY(power_gpus_pick(&d->gpus, source, gpu, &d->want, e));
+        if (d->gpus.list.n == 0) /* no cell of them says anything */
+            d->columns.n_id = 0;
+        else
+            TRY(power_gpus_pick(&d->gpus, source, gpu, &d->want, e));
         const bool numbered = d->gpus.list.n && d->gpus.list.p[d->want].number >= 0;
         d->out->counted = d->gpus.list.n > 1 && !numbered;
         if (numbered)

@@ -230,7 +230,8 @@ static bool parse_number(struct sv text, int64_t unit_ns, struct stamp *out)
         out->digits++;
     if (exact_number(text, unit, out))
         return true;
-    /* with an exponent */
+    /* with an exponent: nothing tells how many of its digits are decimals of a second */
+    out->digits = 0;
     out->ns = (int64_t)value * unit + (int64_t)((value - floor(value)) * (double)unit);
     return true;
 }

@@ -241,6 +241,10 @@ static void several_gpus_and_none_asked_for(void **state)
         {"time,name,power_w\n1795278605,H200,90\n1795278605,L4,30\n",
          "power.csv has the powers of 2 GPUs, and gpu= is not set\n"
          "hint: it has rows of 0 = H200, 1 = L4 (by name): gpu= picks one"},
+        {"timestamp,hostname,power_w\n2026-11-21 16:30:05.000,a,90\n"
+         "2026-11-21 16:30:05.000,b,300\n",
+         "power.csv has the powers of 2 GPUs, and gpu= is not set\n"
+         "hint: it has rows of 0 = a, 1 = b (by hostname): gpu= picks one"},
         {"time,gpu0_power_w,gpu1_power_w\n1795278605,90,30\n",
          "power.csv has the powers of 2 GPUs, and gpu= is not set\n"
          "hint: it has columns of 0, 1: gpu= picks one"},
@@ -428,6 +432,15 @@ static void forms_of_one_log(void **state)
          0, 0, false},
         {"# logger 1.0\ntimestamp\tgpu\tpower_w\n2026-11-21 16:30:05,25\t0\t300\n"
          "2026-11-21 16:30:06,25\t0\t80,5\n",
+         0, 0, false},
+        {"timestamp,hostname,power_w\n2026-11-21 16:30:05.250,node1,300\n"
+         "2026-11-21 16:30:06.250,node1,80.5\n",
+         0, 0, false},
+        {"timestamp, index, power.draw [W]\n2026/11/21 16:30:05.250, [N/A], 300.00 W\n"
+         "2026/11/21 16:30:06.250, [N/A], 80.50 W\n",
+         0, 0, false},
+        {"timestamp,gpu_0_power_draw_average,gpu_0_power_draw_instant\n"
+         "2026-11-21 16:30:05.250,250,300\n2026-11-21 16:30:06.250,90,80.5\n",
          0, 0, false},
         {",timestamp,device,power_w\n0,2026-11-21 16:30:05.250 UTC,GPU 0,300\n"
          "1,2026-11-21 16:30:06.250 UTC,GPU 0,80.5\n",

@@ -56,6 +56,11 @@ static void forms_of_one_time(void **state)
         assert_int_equal(at.ns, wall_s * NS_PER_S + rows[i].ns);
         assert_int_equal(at.zoned, rows[i].zoned);
     }
+    struct stamp at;
+    assert_true(stamp_parse(SV("1795278605.25"), &at));
+    assert_int_equal(at.digits, 2);
+    assert_true(stamp_parse(SV("1.795278605e9"), &at));
+    assert_int_equal(at.digits, 0);
 }
 
 static void what_is_no_time_is_refused(void **state)
