@@ -142,7 +142,8 @@ static double take_tensor(struct deep_figures *f, const struct source *s)
                 {UNIT_TENSOR_INT8, "int8", 7.2}};
     const double cc = s->l->cc;
     double sum = NAN, activity = tensor_activity(s);
-    bool volta = cc >= 7.0 && cc<7.25, none = cc> 0 && cc < 7.0, all = true;
+    bool volta = cc >= 7.0 && cc < 7.25;
+    bool none = cc > 0 && cc < 7.0, all = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         f->flop[rows[i].unit] = tensor(s, rows[i].type);
         sum = both(sum, f->flop[rows[i].unit]);
@@ -369,7 +370,7 @@ static void classify(struct arena *a, struct deep_place *p, const struct deep_fi
                      const struct deep_roofs *r)
 {
     const struct shares s = shares_of(p, f);
-    const double sm = f->sm_percent / 100;
+    const double sm = f->sm_percent / 100, units = f->memory_percent / 100;
     if (isnan(s.compute) || isnan(s.memory)) {
         p->why = no_shares(f, r);
         return;
@@ -385,6 +386,10 @@ static void classify(struct arena *a, struct deep_place *p, const struct deep_fi
     } else if (short_of && sm >= DEEP_ISSUE && sm > s.memory) {
         p->class = class_of(sm, s.memory);
         p->why = arena_printf(a, "%s, but the SMs are %.0f %% busy", p->why, f->sm_percent);
+    } else if (p->class == DEEP_LATENCY_BOUND && units >= DEEP_ISSUE) {
+        p->class = DEEP_MEMORY;
+        p->why = arena_printf(a, "%s, but L1 or shared memory is %.0f %% busy", p->why,
+                              f->memory_percent);
     }
 }
 

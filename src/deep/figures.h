@@ -18,7 +18,9 @@
  * kernel latency-bound, and memory-bound from DEEP_CERTAIN on. Where tensor cores worked and their
  * operations were not counted, flop are not known. Integer and other instructions are no flop:
  * where ncu's SM throughput is DEEP_ISSUE or more and more than the share of the memory, a kernel
- * is bound by compute. */
+ * is bound by compute. Nor are accesses to L1 and shared memory bytes of DRAM or L2: where neither
+ * these nor the SMs are busy and ncu's memory throughput is DEEP_ISSUE or more, a kernel is bound
+ * by memory. */
 #ifndef DEEP_FIGURES_H
 #define DEEP_FIGURES_H
 

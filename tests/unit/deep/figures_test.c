@@ -145,6 +145,22 @@ static void a_share_says_what_it_is_of(void **state)
         "latency-bound: compute 3 %, L2 9 % of Nsight Compute's peak");
 }
 
+/* Nsight Compute's memory throughput is that of the busiest unit: not of DRAM and L2 alone. */
+static void a_busy_first_level_is_no_latency(void **state)
+{
+    struct test *t = *state;
+    static const char REST[] = ONE_US "sm__throughput.avg.pct_of_peak_sustained_elapsed=30 "
+                                      "dram__throughput.avg.pct_of_peak_sustained_elapsed=5 "
+                                      "lts__throughput.avg.pct_of_peak_sustained_elapsed=20 ",
+                      BUSIEST[] =
+                          "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed";
+    assert_string_equal(class_of(t, arena_printf(t->a, "%s%s=85", REST, BUSIEST)),
+                        "memory-bound: compute 30 %, L2 20 % of Nsight Compute's peak, but L1 or "
+                        "shared memory is 85 % busy");
+    assert_string_equal(class_of(t, arena_printf(t->a, "%s%s=35", REST, BUSIEST)),
+                        "latency-bound: compute 30 %, L2 20 % of Nsight Compute's peak");
+}
+
 /* A table of a few counters: 0 operations of one type say nothing of the others. */
 static void what_was_not_counted_is_unknown(void **state)
 {
@@ -335,6 +351,7 @@ int main(void)
         TEST(classes_follow_the_rules),
         TEST(what_was_not_counted_is_unknown),
         TEST(a_share_says_what_it_is_of),
+        TEST(a_busy_first_level_is_no_latency),
         TEST(tensor_cores_that_nobody_counted),
         TEST(units_have_peaks_of_their_own),
         TEST(occupancy_has_the_tightest_limit),
