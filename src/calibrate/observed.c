@@ -283,6 +283,13 @@ enum st observed_from_rows(struct arena *a, const char *path, const struct obser
     return ST_OK;
 }
 
+bool observed_limit_decided(double served, double e2e_s, double rate, int64_t most)
+{
+    static const double nearly = 0.8, slower = 0.85;
+    return most > 0 &&
+           (served * e2e_s >= nearly * (double)most || (isnan(e2e_s) && served < slower * rate));
+}
+
 /* Evenly from as far below the mean as the longest is above it. */
 static int64_t even_length(struct rng *r, double mean, double most)
 {

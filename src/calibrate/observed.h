@@ -138,6 +138,11 @@ struct observed_means {
 enum st observed_from_means(struct arena *a, const char *path, const struct observed_means *m,
                             struct observed_stage *out, struct err *e);
 
+/* Whether a limit of `most` requests at a time (0 = none) held back those that were to come at
+ * `rate`: nearly so many were in the service, by Little's law of the rate that was served and the
+ * mean latency, or, where that is unknown, they came slower than asked for. */
+bool observed_limit_decided(double served, double e2e_s, double rate, int64_t most);
+
 /* ST_INPUT where a member of the map states that the server decoded speculatively: accept lengths
  * above 1, drafts, a draft model. No such server is simulated. */
 enum st observed_check_speculation(const struct node *map, struct err *e);

@@ -289,7 +289,9 @@ static enum st read_map(struct arena *a, const char *path, const struct node *ma
     TRY(check_load(path, &load, e));
     out->completed = whole(count);
     out->failed = whole(failed);
-    if (isnan(load.rate))
+    const double e2e_s = out->of[OBSERVED_E2E].mean;
+    if (isnan(load.rate) || (load.concurrency <= CONCURRENCY_MOST &&
+                             observed_limit_decided(m.rate, e2e_s, load.rate, load.concurrency)))
         m.concurrency = load.concurrency;
     else
         m.rate = load.rate;

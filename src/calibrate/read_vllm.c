@@ -162,17 +162,14 @@ static enum st series_of(struct arena *a, const struct node *map, const char *na
     return ST_OK;
 }
 
-/* Whether the limit of requests at a time held requests back: nearly so many were in the service,
- * by Little's law, or they came slower than the rate that was asked for. */
+/* Whether the limit of requests at a time held requests back. */
 static enum st limit_reached(const struct node *map, double rate, int64_t most, bool *out,
                              struct err *e)
 {
-    static const double nearly = 0.8, slower = 0.85;
     double served, e2e_ms;
     TRY(read_tree_number(map, "request_throughput", 0, 1e9, &served, e));
     TRY(read_tree_number(map, "mean_e2el_ms|mean_e2e_latency_ms", 0, MOST_S, &e2e_ms, e));
-    *out = most > 0 && (served * e2e_ms / 1e3 >= nearly * (double)most ||
-                        (isnan(e2e_ms) && served < slower * rate));
+    *out = observed_limit_decided(served, e2e_ms / 1e3, rate, most);
     return ST_OK;
 }
 

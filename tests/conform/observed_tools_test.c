@@ -81,6 +81,19 @@ static void aiperf_and_genai_perf_state_a_concurrency(void **state)
     const struct observed o = changed(*state, 3, plain);
     assert_null(o.stages->w.concurrency);
     assert_near(o.stages->rate, 2, 0);
+    /* 4.5 a second that took 0.4 s each are 1.8 at a time */
+    const char *const held_back[] = {
+        loadgen,
+        "\"loadgen\": {\"request_rate\": 100, \"concurrency\": 2}}, \"request_throughput\": "
+        "{\"unit\": \"requests/sec\", \"avg\": 4.5}, \"x\": {",
+        NULL};
+    const char *const free_of_it[] = {
+        loadgen,
+        "\"loadgen\": {\"request_rate\": 5, \"concurrency\": 20}}, \"request_throughput\": "
+        "{\"unit\": \"requests/sec\", \"avg\": 4.5}, \"x\": {",
+        NULL};
+    assert_int_equal(concurrency_peak(changed(*state, 3, held_back).stages->w.concurrency), 2);
+    assert_null(changed(*state, 3, free_of_it).stages->w.concurrency);
 }
 
 /* ---- speculation ------------------------------------------------------------------------------
