@@ -58,6 +58,7 @@ static const struct member {
     {ROOT, "error", FAULT, IS_ERROR},
     {ROOT, "object", ELSEWHERE, OBJECT},
     {ROOT, "type", ELSEWHERE, TYPE},
+    {ROOT, "event", ELSEWHERE, OBJECT},
     {ROOT, "delta", ELSEWHERE, EVENT_TEXT},
     {ROOT, "response", RESPONSE, NOTHING},
     {ROOT, "message", MAYBE, WORDS},

@@ -30,7 +30,7 @@ struct stream_chunk {
     bool reasoning;                           /* some of them are reasoning */
     size_t n_ids;                             /* added to ids */
     bool finished;                            /* finish_reason is set, and not empty: */
-    char finish[24];                          /* "stop", "length", ...; cut when longer */
+    char finish[32];                          /* "stop", "length", ...; cut when longer */
     int64_t prompt_tokens, completion_tokens; /* of usage; -1 = not there */
     int64_t reasoning_tokens;                 /* of the completion tokens; 0 = not there */
     bool done;                                /* responses: the event that ends the stream */

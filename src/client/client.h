@@ -151,7 +151,7 @@ struct client_result {
     int64_t reasoning_tokens;                 /* of the completion tokens */
     bool reasoned;                            /* some of the text is reasoning */
     int64_t max_tokens;                       /* of the request */
-    char finish[24];                          /* finish_reason */
+    char finish[32];                          /* finish_reason */
     int32_t http_status;                      /* 0 = no answer */
     int32_t attempts;
     bool held;          /* by max_concurrency */

@@ -112,13 +112,16 @@ static enum length judge_prompt(const struct outcome *o, const struct outcome_pr
     return o->prompt_tokens > o->w->num_prefill_tokens ? LENGTH_LONG : LENGTH_SHORT;
 }
 
-/* Reasoning of which nothing was sent. One token at least is of what was. */
+/* Reasoning of which nothing was sent. One token at least is of what was. More chunks than there
+ * are other tokens: it came as text like any other. */
 static int64_t count_hidden(const struct outcome *o)
 {
     const struct client_result *r = o->r;
     if (o->count != COUNT_USAGE || r->reasoned || r->text.n == 0)
         return 0;
-    return r->reasoning_tokens < o->output_tokens ? r->reasoning_tokens : o->output_tokens - 1;
+    const int64_t hidden =
+        r->reasoning_tokens < o->output_tokens ? r->reasoning_tokens : o->output_tokens - 1;
+    return (int64_t)r->chunks.n > o->output_tokens - hidden ? 0 : hidden;
 }
 
 static void make(struct arena *a, struct outcome *o, const struct tokenizer *t,

@@ -157,6 +157,22 @@ static void take_error(struct response *s, int64_t time_ns, struct sv data)
     vec_free(&ids);
 }
 
+/* What servers call an answer that they did not bring to its end. */
+static bool is_given_up(const char *finish)
+{
+    static const char *const reasons[] = {
+        "abort",     "aborted",
+        "error",     "cancel", /* vLLM, SGLang, Dynamo */
+        "cancelled", "canceled",
+        "timeout",   "timed_out",                    /* TensorRT-LLM */
+        "failed",    "insufficient_system_resource", /* DeepSeek */
+    };
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (strcmp(finish, reasons[i]) == 0)
+            return true;
+    return false;
+}
+
 static void take_event(struct response *s, int64_t time_ns, struct sv data)
 {
     struct client_result *r = s->r;
@@ -182,8 +198,7 @@ static void take_event(struct response *s, int64_t time_ns, struct sv data)
         tell_error(s, time_ns, &c, data);
     else
         take_chunk(s, time_ns, &c);
-    if (!s->failed && c.finished &&
-        (strcmp(c.finish, "abort") == 0 || strcmp(c.finish, "error") == 0))
+    if (!s->failed && c.finished && is_given_up(c.finish))
         response_fail(s, time_ns, RUN_ERROR, "server", "the server gave up: finish_reason %s",
                       c.finish);
 }

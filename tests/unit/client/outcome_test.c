@@ -260,6 +260,25 @@ static void hidden_reasoning_is_no_time_per_token(void **state)
     }
 }
 
+/* Reasoning that is counted and came as text like the answer: <think> in the content. */
+static void reasoning_within_the_text_is_not_hidden(void **state)
+{
+    struct test *t = *state;
+    struct workload_request w = {.num_prefill_tokens = 1, .num_decode_tokens = 24};
+    const struct workload one = {.requests = &w, .n = 1};
+    struct client_result r = result(0, 0);
+    struct outcome o;
+    r.completion_tokens = 24;
+    r.reasoning_tokens = 18;
+    buf_puts(&r.text, "<think> a </think> b");
+    for (int k = 0; k < 24; k++)
+        add_chunk(&r, 500 + k, 0);
+    outcomes_make(t->a, &one, &r, NULL, 0, NULL, &o);
+    assert_int_equal(o.output_tokens, 24);
+    assert_int_equal(o.hidden_tokens, 0);
+    client_result_free(&r);
+}
+
 static void prompts_are_held_against_the_plan(void **state)
 {
     static const struct {
@@ -354,6 +373,7 @@ int main(void)
         TEST(bench_json_is_what_vllm_writes),
         TEST(lengths_are_held_against_the_request),
         TEST(hidden_reasoning_is_no_time_per_token),
+        TEST(reasoning_within_the_text_is_not_hidden),
         TEST(prompts_are_held_against_the_plan),
         TEST(wrong_lengths_are_a_share_of_what_ended_well),
         TEST(an_answer_in_one_chunk_has_no_tpot),

@@ -248,7 +248,12 @@ static void errors_of_any_shape_fail_the_request(void **state)
          "provider"},
         {"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"error\"}]}\n\n",
          "the server gave up: finish_reason error"},
+        {"data: "
+         "{\"choices\":[{\"delta\":{},\"finish_reason\":\"insufficient_system_resource\"}]}\n\n",
+         "the server gave up: finish_reason insufficient_system_resource"},
         {"data: {\"type\":\"error\",\"message\":\"overloaded\"}\n\n", "overloaded"},
+        {"data: {\"event\":\"error\",\"data\":{\"x\":1}}\n\n",
+         "{\"event\":\"error\",\"data\":{\"x\":1}}"},
         {"data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"bad\"}}}\n\n",
          "bad"},
     };
