@@ -109,6 +109,8 @@ static int by_arrival(const void *pa, const void *pb)
     return a->request_id < b->request_id ? -1 : a->request_id > b->request_id;
 }
 
+static const int64_t FIRST_DATE_S = 100000000; /* March 1973; three years from a trace's start */
+
 enum st format_settle(const char *path, struct format_result *r, bool from_zero, struct err *e)
 {
     struct workload *w = &r->w;
@@ -120,7 +122,8 @@ enum st format_settle(const char *path, struct format_result *r, bool from_zero,
     for (size_t i = 0; i < w->n; i++)
         w->requests[i].request_id = (int64_t)i;
     qsort(w->requests, w->n, sizeof *w->requests, by_arrival);
-    const int64_t zero_ns = from_zero ? w->requests[0].arrival_ns : 0;
+    const int64_t first_ns = w->requests[0].arrival_ns;
+    const int64_t zero_ns = from_zero || first_ns >= FIRST_DATE_S * NS_PER_S ? first_ns : 0;
     for (size_t i = 0; i < w->n; i++) {
         struct workload_request *q = &w->requests[i];
         q->request_id = (int64_t)i;

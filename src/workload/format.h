@@ -96,7 +96,8 @@ enum st format_vllm_read(struct arena *a, const struct format_params *p, struct 
 enum st format_vllm_write(struct buf *out, const struct workload *w, const char *const *texts,
                           struct err *e);
 
-/* Order, numbers and, with from_zero, the first arrival at 0. No requests is ST_INPUT. */
+/* Order, numbers and the first arrival at 0: with from_zero, and where it is a time since 1970
+ * (from 1973 on), which no trace's start is. No requests is ST_INPUT. */
 enum st format_settle(const char *path, struct format_result *r, bool from_zero, struct err *e);
 
 /* Tokens of a text. */

@@ -195,7 +195,8 @@ static enum st read_lines(struct sharegpt *s, struct err *e)
         if (sv_trim(text).n == 0)
             continue;
         json_reader_free(&s->v.r);
-        s->v.r = json_reader_new(s->v.path, &(struct json_limits){.first_line = line});
+        s->v.r =
+            json_reader_new(s->v.path, &(struct json_limits){.first_line = line, .python = true});
         json_feed(s->v.r, text.p, text.n);
         TRY(take_conversation(s, events_next(&s->v, e), e));
         if (events_next(&s->v, e) == JSON_ERROR)

@@ -214,9 +214,13 @@ static enum st read_when(const struct node *line, const struct mooncake_params *
         return ST_OK;
     }
     TRY(line_time(line, "timestamp", p->unit_ns, &row->q.arrival_ns, e));
-    if (before && !delayed && row->q.arrival_ns > before->at_ns)
-        row->think_ns = row->q.arrival_ns - before->at_ns;
-    return ST_OK;
+    if (!before || delayed)
+        return ST_OK;
+    row->think_ns = row->q.arrival_ns - before->at_ns;
+    return row->think_ns >= 0 ? ST_OK
+                              : node_err(node_find(line, "timestamp"), ST_INPUT, e,
+                                         "timestamp: before that of the turn above it in its "
+                                         "session");
 }
 
 static void give_ids(struct import *m, struct workload_request *q, const int64_t *known, int64_t n)

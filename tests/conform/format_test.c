@@ -400,6 +400,13 @@ static void conversations_of_lmsys_and_wildchat(void **state)
         assert_string_equal(r.prompts[0].id, "a");
         assert_string_equal(r.prompts[1].id, "b");
     }
+    struct format_result r; /* as Python writes a moderation that has no score */
+    assert_ok(read_as(t, format("wildchat"),
+                      "{\"x\": NaN, \"conversation\": [{\"content\": \"a\"}, "
+                      "{\"content\": \"b\"}]}\n",
+                      0, &r),
+              t);
+    assert_int_equal(r.w.n, 1);
 }
 
 /* ---- sessions ----------------------------------------------------------------------------- */
@@ -509,6 +516,21 @@ static void mooncakes_units_are_settings(void **state)
         "tokens)");
 }
 
+/* 2026-07-18 15:51:25 and half a second later: nobody waits 56 years for the first request. */
+static void times_since_1970_count_from_the_first(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    static const char text[] =
+        "{\"timestamp\": 1784389885500, \"input_length\": 3, \"output_length\": 1}\n"
+        "{\"timestamp\": 1784389885000, \"input_length\": 4, \"output_length\": 1}\n";
+    assert_ok(read_mooncake(t, text, 0, NULL, &r), t);
+    assert_int_equal(r.w.requests[0].num_prefill_tokens, 4);
+    assert_int_equal(r.w.requests[0].arrival_ns, 0);
+    assert_int_equal(r.w.requests[1].arrival_ns, 500 * NS_PER_MS);
+    assert_near(r.w.requests[1].arrival_s, 0.5, 0);
+}
+
 /* Seconds that are read as milliseconds make a rate that no service has. */
 static void times_that_cannot_be_are_refused(void **state)
 {
@@ -607,6 +629,10 @@ static const struct bad {
      "tokens\nhint: twinfer workload import=bailian reads it"},
     {"mooncake", "{\"session_id\": 1, \"delay\": 3, \"input_length\": 3, \"output_length\": 1}\n",
      "DIR/f:1:1: timestamp: missing"},
+    {"mooncake",
+     "{\"session_id\": 1, \"timestamp\": 9, \"input_length\": 3, \"output_length\": 1}\n"
+     "{\"session_id\": 1, \"timestamp\": 8, \"input_length\": 3, \"output_length\": 1}\n",
+     "DIR/f:2:32: timestamp: before that of the turn above it in its session"},
     {"vllm", "{\"output_lens\": [1]}",
      "DIR/f: input_lens: missing\n"
      "hint: vllm bench serve writes it with --save-result --save-detailed"},
@@ -701,6 +727,7 @@ int main(void)
         TEST(chats_that_go_on_are_sessions),
         TEST(mooncakes_sessions_go_on),
         TEST(mooncakes_units_are_settings),
+        TEST(times_since_1970_count_from_the_first),
         TEST(times_that_cannot_be_are_refused),
         TEST(every_fault_is_told_at_its_place),
         TEST(unknown_formats_are_told),
