@@ -49,6 +49,7 @@ struct reader {
     int64_t last_gpu_gpid, last_cuda;
     uint32_t last_number;
     bool has_number;
+    bool untold; /* of a process the export does not say what it calls its GPU */
     uint64_t odd;
     int64_t nvtx_end_ns; /* of all its events */
 };
@@ -273,6 +274,12 @@ static uint32_t gpu_number(struct reader *r, int64_t global, uint32_t cuda)
             facts.number = g->number;
             trace_device_of(r->d, &facts);
         }
+    }
+    if (!g && !r->untold && r->facts.n > 1) {
+        r->untold = true;
+        trace_note(r->d, LOG_WARN,
+                   "%s: which GPU process %u calls %u is not said: taken for GPU %u of the others",
+                   fs_base(r->path), (unsigned)((global >> 24) & 0xffffff), cuda, cuda);
     }
     r->has_number = true;
     r->last_gpu_gpid = global >> 24;
@@ -643,8 +650,9 @@ static enum st read_tables(struct reader *r, struct err *e)
         trace_note(r->d, LOG_WARN, "%s: has no table StringIds, so kernels and calls have no names",
                    fs_base(r->path));
     if (r->odd)
-        trace_note(r->d, LOG_WARN, "%s: %llu rows without sense were left out", fs_base(r->path),
-                   (unsigned long long)r->odd);
+        trace_note(r->d, LOG_WARN, "%s: %llu row%s without sense %s left out", fs_base(r->path),
+                   (unsigned long long)r->odd, r->odd == 1 ? "" : "s",
+                   r->odd == 1 ? "was" : "were");
     return ST_OK;
 }
 

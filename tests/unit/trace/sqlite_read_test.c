@@ -65,6 +65,25 @@ static void gpus_are_what_their_processes_call_so(void **state)
                (uint32_t[]){0, 1}, 2);
 }
 
+/* A process that the table does not have may call any GPU so. */
+static void a_process_without_a_row_is_told(void **state)
+{
+    struct test *t = *state;
+    for (int listed = 0; listed < 2; listed++) {
+        struct trace x;
+        const char *sql =
+            arena_printf(t->a, "%s%s%s", CUDA_DEVICES CALLED(0, 0, 100, "a"),
+                         listed ? CALLED(1, 0, 200, "b") : "", KERNEL(0, 0, 100) KERNEL(1, 0, 200));
+        assert_ok(trace_load(&x, make(t, sql), NULL, &t->e), t);
+        bool told = false;
+        for (uint32_t i = 0; i < x.dict.n_notes; i++)
+            told |=
+                strstr(x.dict.notes[i].text, "which GPU process 200 calls 0 is not said") != NULL;
+        assert_true(told == !listed);
+        trace_free(&x);
+    }
+}
+
 /* Facts follow the GPU, not the number; GPUs without work stay known. */
 static void facts_are_of_the_gpu_that_worked(void **state)
 {
@@ -110,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(gpus_are_what_their_processes_call_so),
+        TEST(a_process_without_a_row_is_told),
         TEST(facts_are_of_the_gpu_that_worked),
         TEST(copies_of_unified_memory_have_a_direction),
     };
