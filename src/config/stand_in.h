@@ -1,9 +1,9 @@
 /* The stand-in: shipped defaults lists begin with `model: tiny_qwen3`, a model to try the program
  * with on a CPU. Nobody chose it, so it is left out where somebody asks for something else:
  *
- *     other hardware   hardware=, ~hardware or an `override hardware` that is not cpu, a
- * hardware.id that is not cpu, or a value that describes a device: memory, peaks, links another
- * model    model.ref, model.hub, model.name, model.config
+ *   - other hardware: hardware=, ~hardware or an `override hardware` that is not cpu, a hardware.id
+ *     that is not cpu, or a value that describes a device: memory, peaks, links
+ *   - another model: model.ref, model.hub, model.name, model.config
  *
  * model.hub then takes the file of the group `model` that has that hub name. Without one, no model
  * is chosen, and commands that need one refuse. A model that the command line or an `override`
