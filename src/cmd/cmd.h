@@ -14,6 +14,8 @@ struct cmd {
     const char *summary;
     const char *words;   /* allowed first words, "init|inspect", or NULL */
     bool program;        /* takes a program to run: -- command ... */
+    bool rows;           /* key=a,b are rows of its one result: job_context.args has them all, its
+                            configuration is that of the first combination */
     const char *dry_run; /* the setting that --dry-run stands for; NULL = no such flag */
     const struct cmd_alias *aliases; /* ends with NULL; NULL = none. `about` names them */
     const char *columns; /* members of the result, for the table of a sweep; NULL = none */

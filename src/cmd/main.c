@@ -24,7 +24,8 @@ struct request {
     VEC(const char *) words, overrides;
     const char *config_dir, *config_name, *explain;
     bool help, print_config, sweep, json;
-    bool told; /* of files that nobody named */
+    bool told;                     /* of files that nobody named */
+    const struct config_args *all; /* of a command with rows; NULL = of another */
     char **program;
 };
 
@@ -218,7 +219,7 @@ static int run_job(void *self, struct arena *a, const struct config_args *args,
     struct job_context c = {.a = a,
                             .config = &config,
                             .plan = &config.plan,
-                            .args = args,
+                            .args = r->all ? r->all : args,
                             .json = r->json || config.plan.json,
                             .words = r->words.p,
                             .program = r->program,
@@ -241,6 +242,20 @@ static int print_configs(struct request *r, struct arena *a, struct config_args 
         st = e->st;
     }
     return err_exit_code(st);
+}
+
+/* A command whose combinations are rows of one result. */
+static int run_rows(struct request *r, struct arena *a, const struct config_args *args,
+                    struct err *e)
+{
+    const char *const **jobs;
+    size_t n;
+    struct config_args first = *args;
+    if (config_sweep(a, args, &jobs, &n, e) != ST_OK)
+        return err_exit_code(e->st);
+    first.overrides = jobs[0];
+    r->all = args;
+    return run_job(r, a, &first, NULL, e);
 }
 
 /* Whether json=true, which is the same as --json. */
@@ -277,8 +292,10 @@ static int run_command(struct request *r, struct err *e)
                           .self = r};
         r->json = s.json;
         code = sweep_run(&s, e);
-    } else if (r->sweep) {
+    } else if (r->sweep || (r->cmd->rows && r->print_config)) {
         code = print_configs(r, a, &args, e);
+    } else if (r->cmd->rows) {
+        code = run_rows(r, a, &args, e);
     } else {
         code = run_job(r, a, &args, NULL, e);
     }

@@ -20,6 +20,7 @@
     X(CAPACITY, capacity)   \
     X(SEARCH, search)       \
     X(CALIBRATE, calibrate) \
+    X(FIT, fit)             \
     X(REPORT, report)       \
     X(KERNELS, kernels)     \
     X(MODEL, model)         \

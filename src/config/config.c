@@ -164,10 +164,29 @@ static const char *job_override(struct arena *a, const struct axis *x, size_t i)
     return arena_printf(a, "%.*s%.*s", (int)head, x->o.typed, (int)x->pieces[i].n, x->pieces[i].p);
 }
 
-static enum st read_axis(struct arena *a, const char *typed, struct axis *x, struct err *e)
+/* group=all: every file of the group, unless one has that name. */
+static bool takes_all(struct arena *a, const struct sources *s, struct axis *x)
+{
+    if (!sv_eq(x->o.text, "all") || x->o.package || !defaults_is_group(s, &x->o))
+        return false;
+    const char **names = sources_options(a, s, x->o.key, &x->n);
+    x->pieces = arena_array(a, struct sv, x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        x->pieces[i] = sv_of(names[i]);
+        if (strcmp(names[i], "all") == 0)
+            return false;
+    }
+    return x->n > 0;
+}
+
+static enum st read_axis(struct arena *a, const struct sources *s, const char *typed,
+                         struct axis *x, struct err *e)
 {
     TRY(override_parse(a, typed, &x->o, e));
+    if (x->o.kind != OVERRIDE_REMOVE && takes_all(a, s, x))
+        return ST_OK;
     x->n = 1;
+    x->pieces = NULL;
     if (x->o.kind == OVERRIDE_REMOVE)
         return ST_OK;
     const struct option *row = option_find(x->o.key);
@@ -178,9 +197,11 @@ enum st config_sweep(struct arena *a, const struct config_args *args, const char
                      size_t *n_jobs, struct err *e)
 {
     struct axis *axes = arena_array(a, struct axis, args->n_overrides);
+    struct sources sources;
     size_t n = 1;
+    TRY(sources_init(a, &sources, args->config_dir, args->embedded, e));
     for (size_t i = 0; i < args->n_overrides; i++) {
-        TRY(read_axis(a, args->overrides[i], &axes[i], e));
+        TRY(read_axis(a, &sources, args->overrides[i], &axes[i], e));
         n *= axes[i].n;
         if (n > MAX_JOBS)
             return err_set(e, ST_USAGE, "%s: the sweep has more than %d jobs", override_source,

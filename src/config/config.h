@@ -22,9 +22,9 @@
  * win. A key without an option row is an error with a did-you-mean; on the command line so is one
  * that the command does not use, or not beside the others (config_check_read). null = not set.
  *
- * With -m, `k=1,2`, `k=range(1,5)`, `k=choice(a,b)` and `group=a,b` make one job per combination,
- * rightmost fastest. Commas in a value of a list key (OPT_LIST) separate its items; sweep it with
- * choice().
+ * With -m, `k=1,2`, `k=range(1,5)`, `k=choice(a,b)`, `group=a,b` and `group=all`, which is every
+ * file of it, make one job per combination, rightmost fastest. Commas in a value of a list key
+ * (OPT_LIST) separate its items; sweep it with choice().
  *
  * Interpolation after composition: config/interpolate.h. A text that begins with ~/ is below the
  * home folder then.

@@ -56,6 +56,7 @@ struct plan {
         const char *name;          /* folder name in bundles and artifacts */
         const char *hub;           /* name on the Hugging Face hub, used in Vidur's folder names */
         const char *ref;           /* directory with config.json, weights, tokenizer.json */
+        const char *family;        /* model_type to read the configuration as; NULL = its own */
         const struct node *config; /* Hugging Face keys; used when ref has none */
         const char *weights;       /* "random:<seed>" or NULL = ref's safetensors */
         const char *tokenizer;     /* path of tokenizer.json; NULL = ref's */
@@ -214,6 +215,9 @@ struct plan {
     struct {
         struct option_list from, stages, check, prior; /* of calibrate */
     } calibrate;
+    struct {
+        struct option_list length; /* tokens */
+    } fit;
     struct {
         const struct node *space; /* key -> list of values */
         struct option_list loads;

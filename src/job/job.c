@@ -107,7 +107,8 @@ enum st job_model_described(const struct job_context *c, struct job_model *out, 
     } else if (!out->config || out->config->n == 0) {
         return no_model(p, e);
     }
-    if (model_from_files(c->a, name ? name : "model", out->config, side, &out->m, e) != ST_OK)
+    if (model_read_as(c->a, name ? name : "model", out->config, side, p->model.family, &out->m,
+                      e) != ST_OK)
         return err_add(e, "model %s", name ? name : "");
     TRY(formats_set(&out->m, p->model.dtype, p->model.kv_dtype, e));
     if (out->dir)

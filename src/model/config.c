@@ -38,6 +38,15 @@ const char *model_family_name(const struct model *m)
     err_bug("model family", __FILE__, __LINE__);
 }
 
+const char *model_family_words(struct arena *a, const struct model *m)
+{
+    const char *name = model_family_name(m), *own = m->structure ? m->structure->own_type : NULL;
+    if (!own)
+        return name;
+    return *own ? arena_printf(a, "%s, asked for: its model_type is %s", name, own)
+                : arena_printf(a, "%s, asked for: it has no model_type", name);
+}
+
 static enum model_family family_of(const char *type)
 {
     for (size_t i = 0; i < FAMILIES; i++)
@@ -226,15 +235,23 @@ enum st model_add_eos(struct model *m, const struct node *c, struct err *e)
 enum st model_from_config(struct arena *a, const char *name, const struct node *config,
                           struct model *out, struct err *e)
 {
-    return model_from_files(a, name, config, NULL, out, e);
+    return model_read_as(a, name, config, NULL, NULL, out, e);
 }
 
 enum st model_from_files(struct arena *a, const char *name, const struct node *config,
                          const struct node *side, struct model *out, struct err *e)
 {
+    return model_read_as(a, name, config, side, NULL, out, e);
+}
+
+enum st model_read_as(struct arena *a, const char *name, const struct node *config,
+                      const struct node *side, const char *as, struct model *out, struct err *e)
+{
     struct model m = {.name = arena_str(a, name), .bos_id = -1};
     struct structure *s = arena_one(a, struct structure);
-    TRY(family_read(a, name, config, NULL, s, e));
+    TRY(family_read(a, name, config, as, s, e));
+    if (s->own_type)
+        m.name = s->name = arena_printf(a, "%s_as_%s", name, s->family);
     set_dimensions(s, &m);
     TRY(formats_from_config(a, config, side, &m, e));
     if (present(config, "bos_token_id"))

@@ -110,9 +110,9 @@ static const char *bytes(struct arena *a, double v)
     return scaled(a, v, 1024, units);
 }
 
-static void put_name(const struct model *m, struct buf *out)
+static void put_name(struct arena *a, const struct model *m, struct buf *out)
 {
-    buf_printf(out, "%s: %s, %lld layers, hidden %lld, ", m->name, model_family_name(m),
+    buf_printf(out, "%s: %s, %lld layers, hidden %lld, ", m->name, model_family_words(a, m),
                (long long)m->layers, (long long)m->hidden);
     if (!m->layered) {
         buf_printf(out, "%lld heads of %lld, %lld KV heads, ", (long long)m->heads,
@@ -176,7 +176,7 @@ static void put_sizes(struct arena *a, const struct model *m, struct buf *out)
 static void put_head(struct arena *a, const struct model *m, const struct figures *f,
                      struct buf *out)
 {
-    put_name(m, out);
+    put_name(a, m, out);
     put_sizes(a, m, out);
     buf_printf(out,
                "\nFLOPs and bytes moved per token, %s: a prompt of %s tokens, and a decode step ",
@@ -201,7 +201,7 @@ void model_describe(struct arena *a, const struct model *m, const struct describ
                                         "decode FLOPs", "decode bytes"};
     enum { COLUMNS = sizeof heads / sizeof *heads };
     if (m->layered) {
-        put_name(m, out);
+        put_name(a, m, out);
         put_sizes(a, m, out);
         buf_putc(out, '\n');
         describe_layers(a, m->structure, out);
@@ -332,6 +332,8 @@ struct node *model_describe_node(struct arena *a, const struct model *m,
     set(a, kv, "bfloat16", whole_number(a, kv_bytes(m, 2)));
     set(a, n, "model", node_str(a, m->name));
     set(a, n, "family", node_str(a, model_family_name(m)));
+    if (m->structure && m->structure->own_type)
+        set(a, n, "model_type", node_str(a, m->structure->own_type));
     set(a, n, "dimensions", dimensions_node(a, m));
     set(a, n, "parameters", node_int(a, parameters(m)));
     set(a, n, "weight_bytes", by_dtype(a, parameters(m)));

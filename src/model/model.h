@@ -78,12 +78,18 @@ enum st model_from_config(struct arena *a, const char *name, const struct node *
 /* side: hf_quant_config.json beside it, or NULL (model/formats.h). */
 enum st model_from_files(struct arena *a, const char *name, const struct node *config,
                          const struct node *side, struct model *out, struct err *e);
+/* Read as that family instead of the one of its model_type; NULL = that. Its name is then
+ * "<name>_as_<family>", wherever it is shown, compared or looked up. */
+enum st model_read_as(struct arena *a, const char *name, const struct node *config,
+                      const struct node *side, const char *as, struct model *out, struct err *e);
 /* The folder's own name, resolved for "." and "models/x/": default name of a model. */
 const char *model_folder_name(struct arena *a, const char *dir);
 /* dir/config.json and hf_quant_config.json */
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e);
 
 const char *model_family_name(const struct model *m); /* "phi" */
+/* "phi"; "llama, asked for: its model_type is gpt9" */
+const char *model_family_words(struct arena *a, const struct model *m);
 /* ST_INPUT for layers that the roofline and memory plans do not know yet: windows, states, indices,
  * shared caches; by name. */
 enum st model_check_modelled(const struct model *m, struct err *e);

@@ -104,6 +104,8 @@ enum { STRUCTURE_ATTENTIONS = 32, STRUCTURE_MLPS = 64 };
 
 struct structure {
     const char *name, *family; /* family: model_type of the part that makes text */
+    const char *own_type; /* its model_type where it was read as another family's, which was asked
+                             for; "" = it has none. NULL = family is its own */
     int64_t layers, hidden, vocab, max_positions;
     struct attention attention[STRUCTURE_ATTENTIONS];
     struct mlp mlp[STRUCTURE_MLPS];

@@ -10,15 +10,15 @@
 /* clang-format on */
 
 static const struct option rows[] = {
-    {KEY(hardware.id), .commands = PLANS | CMD_PROFILE | CMD_KERNELS | CMD_DEEP,
+    {KEY(hardware.id), .commands = HOLDS | CMD_PROFILE | CMD_KERNELS | CMD_DEEP,
      .help = "name of the hardware: the folder of its profiling bundle"},
-    {KEY(hardware.memory_gb), .unit = "GiB", .min = 1e-3, .max = 1e6, .commands = PLANS,
+    {KEY(hardware.memory_gb), .unit = "GiB", .min = 1e-3, .max = 1e6, .commands = HOLDS,
      .when = WHEN(OUR_BATCHES),
      .help = "memory of one device: plans scheduler.num_blocks where that is unset"},
-    {KEY(hardware.reserved_gb), .unit = "GiB", .max = 1e6, .commands = PLANS,
+    {KEY(hardware.reserved_gb), .unit = "GiB", .max = 1e6, .commands = HOLDS,
      .when = WHEN(OUR_BATCHES, SET("hardware.memory_gb")),
      .help = "of that memory, what the driver keeps from programs"},
-    {KEY(hardware.memory_margin), .def = "0.1", .max = 0.999, .commands = PLANS,
+    {KEY(hardware.memory_margin), .def = "0.1", .max = 0.999, .commands = HOLDS,
      .when =
          WHEN(OUR_BATCHES, SET("hardware.memory_gb"), UNSET("scheduler.gpu_memory_utilization")),
      .help = "fraction of that memory the plan leaves free"},
@@ -37,7 +37,7 @@ static const struct option rows[] = {
     PEAK(fp4, "FP4 matrix products"),
     PEAK(int8, "int8 matrix products, in 10^12 operations"),
     {KEY(hardware.link_gb_per_s), .unit = "GB/s", .max = 1e9,
-     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE | CMD_FIT, .when = WHEN(SIMULATOR),
      .help = "bandwidth from one device to the others, one direction: NVLink, else PCIe"},
     {KEY(hardware.link_gpus), .unit = "GPUs", .min = 1, .max = 1 << 20,
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
@@ -51,7 +51,7 @@ static const struct option rows[] = {
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
      .help = "bandwidth from one device to those of other nodes, one direction"},
     {KEY(hardware.pcie_gb_per_s), .unit = "GB/s", .max = 1e9,
-     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE | CMD_FIT, .when = WHEN(SIMULATOR),
      .help = "bandwidth from one device to the host, one direction"},
     {KEY(hardware.sms), .max = 1 << 20, .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE,
      .when = FROM_PEAKS, .help = "streaming multiprocessors of one device"},

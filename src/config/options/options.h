@@ -36,6 +36,7 @@ struct option_section {
     X(sim)                 \
     X(search)              \
     X(calibrate)           \
+    X(fit)                 \
     X(compare)             \
     X(output)              \
     X(kernels)             \
@@ -80,9 +81,11 @@ enum {
     RUNS = CMD_BENCH | SIMULATES,             /* serves a workload */
     ONE_RUN = CMD_BENCH | CMD_SIMULATE,       /* once, and writes that run */
     PLANS = RUNS | CMD_CALIBRATE | CMD_SERVE, /* makes batches with a policy */
+    HOLDS = PLANS | CMD_FIT,                  /* asks what a device's memory holds */
     MAKES = CMD_WORKLOAD | RUNS,              /* may make a workload */
     RATED = CMD_WORKLOAD | ONE_RUN,           /* at a rate that is given */
-    MODELS = MAKES | CMD_PROFILE | CMD_MODEL | CMD_LOGITS | CMD_CALIBRATE, /* needs a model */
+    MODELS =
+        MAKES | CMD_PROFILE | CMD_MODEL | CMD_LOGITS | CMD_CALIBRATE | CMD_FIT, /* needs a model */
     ARTIFACTS = MAKES | CMD_COMPARE | CMD_CALIBRATE | CMD_REPORT | CMD_MODEL | CMD_KERNELS |
                 CMD_TRACE | CMD_CAPTURE | CMD_REPLAY | CMD_LOGITS | CMD_ENERGY |
                 CMD_DEEP, /* writes one directory, named by out */

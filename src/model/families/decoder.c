@@ -281,19 +281,23 @@ enum st family_read(struct arena *a, const char *name, const struct node *config
     if (!f && !as && outer)
         f = family_find(outer);
     if (!f) {
-        const char *type = as ? as : inner ? inner : outer;
+        const char *type = inner ? inner : outer;
         const struct node *at = node_find(inner ? part : config, "model_type");
-        if (!type)
+        if (as)
+            err_set(e, ST_USAGE, "model.family: there is no family '%.100s'", as);
+        else if (!type)
             node_err(config, ST_INPUT, e, "model_type: missing");
         else
             node_err(at, ST_INPUT, e, "model_type: '%.100s' is not supported", type);
-        return err_hint(e, "supported: %s", family_names(a));
+        return err_hint(e, "model.family=NAME reads it as one that is: %s", family_names(a));
     }
     struct reading r;
+    const char *own = inner ? inner : outer ? outer : "";
     *out = (struct structure){.name = arena_str(a, name),
                               .family = arena_str(a, as                            ? as
                                                      : inner && family_find(inner) ? inner
                                                                                    : outer),
+                              .own_type = as && strcmp(as, own) != 0 ? arena_str(a, own) : NULL,
                               .encoder = encoder_of(config)};
     reading_init(&r, a, with_tie(a, config, part), f, out, e);
     if (part == config)
