@@ -126,8 +126,8 @@ static enum st find_model(struct bench *b, const char *models_url, struct err *e
     b->p.body.model = p->client.model;
     if (b->p.body.model)
         return ST_OK;
-    if (p->model.hub)
-        own[n++] = p->model.hub;
+    if (b->m.hub)
+        own[n++] = b->m.hub;
     if (p->model.ref && realpath(p->model.ref, path))
         own[n++] = arena_str(b->c->a, path);
     own[n++] = b->m.m.name;

@@ -6,6 +6,7 @@
 #include "config/bind.h"
 #include "config/compose.h"
 #include "config/interpolate.h"
+#include "config/stand_in.h"
 #include "text/yaml.h"
 
 static enum st parse_overrides(struct arena *a, const struct config_args *args,
@@ -29,6 +30,7 @@ static enum st compose_args(struct arena *a, const struct config_args *args, str
     struct override *overrides;
     TRY(sources_init(a, &sources, args->config_dir, args->embedded, e));
     TRY(parse_overrides(a, args, &overrides, e));
+    TRY(stand_in_model_words(a, &sources, overrides, args->n_overrides, e));
     struct compose_args c = {.sources = &sources,
                              .command = args->command,
                              .primary = primary_name(args),

@@ -27,7 +27,8 @@
  * (OPT_LIST) separate its items; sweep it with choice().
  *
  * Interpolation after composition: config/interpolate.h. A text that begins with ~/ is below the
- * home folder then.
+ * home folder then. model=ORG/NAME, where no file of the group has that name or hub name, is
+ * model.ref=ORG/NAME (config/stand_in.h).
  *
  * Wrong values, keys and overrides are ST_USAGE, malformed files ST_INPUT; both name
  * file:line:column or "command line". Files inside the program are named "(built in)/...". */

@@ -22,5 +22,9 @@ bool stand_in_fits(const struct override *words, size_t n);
 /* The name of the model's file that has the hub name that was typed; *out NULL = there is none. */
 enum st stand_in_by_hub(struct arena *a, const struct compose_args *args, const struct node **out,
                         struct err *e);
+/* model=ORG/NAME, which is no file of the group: the file that has that hub name, else
+ * model.ref=ORG/NAME, which job/ looks for in the hub's cache. Changes such words. */
+enum st stand_in_model_words(struct arena *a, const struct sources *s, struct override *words,
+                             size_t n, struct err *e);
 
 #endif

@@ -82,9 +82,10 @@ static enum st settle(const struct job_context *c, const struct job_calibration 
                       const char *path, const struct observed_settings *s, struct plan *p,
                       struct err *e)
 {
-    if (s->model && p->model.hub && !observed_same_model(s->model, p->model.hub) &&
-        strcasecmp(s->model, p->model.name) != 0)
-        return contradicts(path, "model", s->model, p->model.hub, e);
+    const char *hub = j->m.hub;
+    if (s->model && hub && !observed_same_model(s->model, hub) &&
+        (!p->model.name || strcasecmp(s->model, p->model.name) != 0))
+        return contradicts(path, "model", s->model, hub, e);
     if (s->gpu && p->hardware.id && !same_gpu(s->gpu, p->hardware.id))
         return contradicts(path, "hardware", s->gpu, p->hardware.id, e);
     TRY(take(c, path, "parallel.tp", s->tp, &p->parallel.tp, e));

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "job/memory.h"
 #include "model/formats.h"
+#include "model/hub.h"
 #include "serve/sched/sched.h"
 #include "text/json.h"
 #include "text/yaml.h"
@@ -74,8 +75,9 @@ static enum st no_model(const struct plan *p, struct err *e)
         err_set(e, ST_INPUT, "model.name: %s names a model, and chooses none", p->model.name);
     else
         err_set(e, ST_INPUT, "no model was named");
-    return err_hint(e, "model=NAME takes one of configs/model; model.ref=DIR takes a folder with "
-                       "config.json");
+    return err_hint(e,
+                    "model=NAME takes one of configs/model, model=ORG/NAME one of the hub's cache "
+                    "on this machine, model.ref=DIR a folder with config.json");
 }
 
 enum st job_model(const struct job_context *c, bool need_weights, struct job_model *out,
@@ -88,28 +90,54 @@ enum st job_model(const struct job_context *c, bool need_weights, struct job_mod
     return need_weights ? find_weights(c, out, e) : ST_OK;
 }
 
+/* The folder that model.ref names: one on this machine, else one of the hub's cache. */
+static enum st find_folder(const struct job_context *c, struct job_model *m, const char **name,
+                           struct err *e)
+{
+    const char *ref = c->plan->model.ref;
+    struct hub_snapshot found;
+    m->dir = ref;
+    if (fs_exists(ref) || !hub_is_name(ref)) {
+        if (!*name)
+            *name = model_folder_name(c->a, ref);
+        return ST_OK;
+    }
+    TRY(hub_find(c->a, ref, &found, e));
+    m->dir = found.dir;
+    m->hub = m->hub ? m->hub : found.name;
+    m->m.source = arena_printf(c->a, "%s@%s", found.name, found.commit);
+    if (found.bare)
+        log_info("model %s: config.json alone is in the cache; a checkpoint of ModelOpt has "
+                 "hf_quant_config.json beside it",
+                 found.name);
+    if (!*name)
+        *name = fs_base(found.name);
+    return ST_OK;
+}
+
 enum st job_model_described(const struct job_context *c, struct job_model *out, struct err *e)
 {
     const struct plan *p = c->plan;
     struct node *side = NULL;
-    *out = (struct job_model){.dir = p->model.ref, .config = p->model.config};
-    const char *name = p->model.name;
+    *out = (struct job_model){.hub = p->model.hub, .config = p->model.config};
+    const char *name = p->model.name, *source = NULL;
     if (p->model.ref) {
-        TRY(artifact_refuse_partial(p->model.ref, e));
-        const char *path = fs_join(c->a, p->model.ref, "config.json");
+        TRY(find_folder(c, out, &name, e));
+        source = out->m.source; /* of a model that is read anew below */
+        TRY(artifact_refuse_partial(out->dir, e));
+        const char *path = fs_join(c->a, out->dir, "config.json");
         const struct json_limits limits = {.python = true}; /* time_step_limit: [0, Infinity] */
         struct node *tree;
         TRY(json_load(c->a, path, &limits, &tree, e));
-        TRY(formats_load_side(c->a, p->model.ref, &side, e));
+        TRY(formats_load_side(c->a, out->dir, &side, e));
         out->config = tree;
-        if (!name)
-            name = model_folder_name(c->a, p->model.ref);
     } else if (!out->config || out->config->n == 0) {
         return no_model(p, e);
     }
     if (model_read_as(c->a, name ? name : "model", out->config, side, p->model.family, &out->m,
                       e) != ST_OK)
         return err_add(e, "model %s", name ? name : "");
+    out->m.source = source;
     TRY(formats_set(&out->m, p->model.dtype, p->model.kv_dtype, e));
     if (out->dir)
         TRY(add_generation_config(c, out, e));
@@ -403,7 +431,7 @@ struct bundle_key job_bundle_key(const struct job_context *c, const struct job_m
         .root = p->profile.root,
         .hardware = p->hardware.id,
         .model_name = m->m.name,
-        .hub_name = p->model.hub,
+        .hub_name = m->hub,
         .network_device = p->network_device,
         .network_chosen = config_origin(c->config, "network_device") == ORIGIN_COMMAND_LINE,
         .model = &m->m,

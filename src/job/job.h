@@ -28,7 +28,8 @@ const char *job_out_dir(const struct job_context *c, const char *kind, const cha
 
 struct job_model {
     struct model m;
-    const char *dir;           /* model.ref or NULL */
+    const char *dir;           /* model.ref, the folder of the hub's cache that it names, or NULL */
+    const char *hub;           /* its name on the hub; NULL = not known */
     const struct node *config; /* Hugging Face config */
     const char *tokenizer;     /* path or NULL when there is none */
     const char *weights_dir;   /* folder with safetensors, or NULL = random */

@@ -34,6 +34,7 @@ struct job_setup job_setup_of(const struct job_context *c, const struct model *m
     const struct plan *p = c->plan;
     const struct model as = held(c, m, engine, plan);
     struct job_setup s = {.model = m->name,
+                          .source = m->source,
                           .stand_in = c->config->stand_in,
                           .hardware = p->hardware.id,
                           .tp = p->parallel.tp > 0 ? p->parallel.tp : 1,
@@ -65,6 +66,7 @@ struct job_setup job_setup_outside(const struct job_context *c, const char *mode
 
 static const struct field rows[] = {
     FIELD(struct job_setup, model, .optional = true),
+    FIELD_AS(struct job_setup, source, "model_source", .omit = true),
     FIELD(struct job_setup, stand_in, .omit = true),
     FIELD(struct job_setup, hardware, .optional = true),
     FIELD(struct job_setup, tp, .omit = true),

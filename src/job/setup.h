@@ -9,6 +9,7 @@
 
 struct job_setup {
     const char *model;
+    const char *source;           /* of it: model.h; NULL = not of the hub's cache */
     bool stand_in;                /* nobody named the model (config/stand_in.h) */
     const char *hardware;         /* NULL = not known */
     int64_t tp, pp, ep, replicas; /* 0 = another program's, not known */

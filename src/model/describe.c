@@ -140,6 +140,8 @@ static void put_stored(struct arena *a, const struct model *m, struct buf *out)
 
 static void put_sizes(struct arena *a, const struct model *m, struct buf *out)
 {
+    if (m->source)
+        buf_printf(out, "source              %s\n", m->source);
     const int64_t params = parameters(m);
     const struct structure *s = m->structure;
     buf_printf(out, "parameters          %s%s\n", grouped(a, params),
@@ -331,6 +333,8 @@ struct node *model_describe_node(struct arena *a, const struct model *m,
     set(a, kv, "float32", whole_number(a, kv_bytes(m, 4)));
     set(a, kv, "bfloat16", whole_number(a, kv_bytes(m, 2)));
     set(a, n, "model", node_str(a, m->name));
+    if (m->source)
+        set(a, n, "source", node_str(a, m->source));
     set(a, n, "family", node_str(a, model_family_name(m)));
     if (m->structure && m->structure->own_type)
         set(a, n, "model_type", node_str(a, m->structure->own_type));

@@ -34,6 +34,7 @@ struct stored;    /* model/stored.h */
 
 struct model {
     const char *name;
+    const char *source; /* "ORG/NAME@COMMIT" of the hub's cache; NULL = a folder or a group */
     enum model_family family;
     const struct structure *structure; /* NULL: made from dimensions */
     bool layered;

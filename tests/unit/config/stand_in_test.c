@@ -32,6 +32,9 @@ static void it_stands_in_for_no_other_model_and_beside_no_other_hardware(void **
         {"model.hub=Qwen/Qwen3-8B", "qwen3_8b"},
         {"model.hub='Qwen/Qwen3-8B'", "qwen3_8b"},
         {"model.ref=some/folder", "a folder"},
+        {"model=Qwen/Qwen3-8B", "qwen3_8b"},
+        {"model=Nobody/Model", "a folder"},
+        {"model=Nobody/Model@v1", "a folder"},
     };
     struct test *t = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
