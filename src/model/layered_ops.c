@@ -34,7 +34,6 @@ static struct op *add(struct rows *r, enum op_kind k, enum op_axis axis, enum op
     struct op *op = &r->out->ops[r->out->n++];
     *op = (struct op){.kind = k,
                       .part = r->part,
-                      .name = op_name(k),
                       .axis = axis,
                       .where = where,
                       .repeat = where == OP_IN_LAYER ? r->repeat : 1,
@@ -283,4 +282,5 @@ void layered_ops(const struct structure *s, struct op_list *out)
     residual->line.token_flop = 2 * hidden(&r);
     residual->line.token_elements = 6 * hidden(&r);
     add_ends(&r);
+    op_list_number(out, s);
 }

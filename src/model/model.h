@@ -94,8 +94,10 @@ const char *model_family_words(struct arena *a, const struct model *m);
 /* ST_INPUT for layers that the roofline and memory plans do not know yet: windows, states, indices,
  * shared caches; by name. */
 enum st model_check_modelled(const struct model *m, struct err *e);
-/* ST_INPUT where layers differ: for what has a column per operator. */
+/* ST_INPUT where layers differ: for what computes only models whose layers are alike. */
 enum st model_check_uniform(const struct model *m, struct err *e);
+/* ST_INPUT for more than OP_ROWS rows: for what holds times by row. */
+enum st model_check_rows(const struct model *m, struct err *e);
 /* ST_INPUT for what can be described and predicted but no engine here computes, by name: families,
  * scaled rotary positions, other activations, quantised weights. */
 enum st model_check_computed(const struct model *m, struct err *e);
@@ -153,11 +155,22 @@ struct op_line {
     double key_elements, query_elements;
 };
 
+/* Rows: what operator times, columns and tables are indexed by. The row of an operator of the first
+ * kind of layer that has it is its op_kind, so a model whose layers are alike has OP_KINDS rows;
+ * those of further kinds follow from OP_KINDS on, in the order of the list. */
+enum {
+    OP_NAME_MOST = 48,
+    OP_ROWS = 52, /* rows of models that can be profiled: a set of rows is a number in journals,
+                     exact below 2^53 (profile/journal.h) */
+};
+
 struct op {
     enum op_kind kind;
-    int32_t part;        /* of models whose layers differ: kind of attention or MLP; else 0 */
-    struct op_line line; /* set in these */
-    const char *name;    /* column stem: "attn_pre_proj" */
+    int32_t part;            /* of models whose layers differ: kind of attention or MLP; else 0 */
+    int32_t row;             /* unique in a list; may be OP_ROWS and above */
+    struct op_line line;     /* set where layers differ */
+    char name[OP_NAME_MOST]; /* column stem, unique in a list: op_name(kind); of further kinds of
+                                layer with the kind behind it, "attn_decode_window" */
     enum op_axis axis;
     enum op_where where;
     int32_t repeat;        /* times per forward: layers, or 1 */
@@ -202,6 +215,7 @@ enum { OPS_MOST = 640 };
 struct op_list {
     struct op ops[OPS_MOST];
     int n;
+    int32_t rows; /* one more than the largest row that is possible: OP_KINDS and those beyond */
 };
 
 const char *op_name(enum op_kind k);
@@ -209,6 +223,16 @@ bool op_kind_from_name(struct sv name, enum op_kind *out);
 void model_ops(const struct model *m, struct op_list *out);
 /* Appends OP_GAP, for what measures or holds it: once per pass, over tokens. */
 void op_list_add_gap(struct op_list *l);
+/* Gives each operator of a list whose parts are those of s its row and name (op_rows.c). */
+void op_list_number(struct op_list *l, const struct structure *s);
+/* The row of that operator in that kind of attention or MLP; the operator's first row where the
+ * list tells no parts of it apart. */
+int32_t op_list_row(const struct op_list *l, enum op_kind k, int32_t part);
+/* [layers][OP_KINDS]: the row of each operator of each layer; of those outside the layers in every
+ * one. For what executes layer by layer. */
+int32_t *op_rows_by_layer(struct arena *a, const struct model *m);
+/* Place of a row in the list; NULL = the model has no such operator. */
+const struct op *op_list_at(const struct op_list *l, int32_t row);
 
 /* Operators in order of execution. */
 struct op_steps {

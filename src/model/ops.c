@@ -71,11 +71,12 @@ static int64_t norm_params(const struct model *m)
 static void add_op(struct op_list *l, const struct model *m, enum op_kind k, int64_t params)
 {
     l->ops[l->n++] = (struct op){.kind = k,
-                                 .name = table[k].name,
+                                 .row = (int32_t)k,
                                  .axis = table[k].axis,
                                  .where = table[k].where,
                                  .repeat = table[k].where == OP_IN_LAYER ? (int32_t)m->layers : 1,
                                  .weight_params = params};
+    stpcpy(l->ops[l->n - 1].name, table[k].name);
 }
 
 /* weight [rows, cols], and rows biases */
@@ -130,6 +131,7 @@ void model_ops(const struct model *m, struct op_list *out)
         return;
     }
     out->n = 0;
+    out->rows = OP_KINDS;
     add_op(out, m, OP_EMB, m->vocab * m->hidden);
     if (m->emb_norm)
         add_op(out, m, OP_EMB_NORM, norm_params(m));
@@ -156,7 +158,8 @@ void model_ops(const struct model *m, struct op_list *out)
 void op_list_add_gap(struct op_list *l)
 {
     l->ops[l->n++] = (struct op){.kind = OP_GAP,
-                                 .name = table[OP_GAP].name,
+                                 .row = OP_GAP,
+                                 .name = "gap",
                                  .axis = table[OP_GAP].axis,
                                  .where = table[OP_GAP].where,
                                  .repeat = 1};

@@ -102,7 +102,7 @@ static enum st spy_next(void *self, double deadline_s, struct completion *c, str
     if (st != ST_OK)
         return st;
     double sum = c->op_s ? 0 : c->device_s;
-    for (int k = 0; c->op_s && k < OP_KINDS; k++)
+    for (int k = 0; c->op_s && k < OP_ROWS; k++)
         sum += c->op_s[k];
     ASSERT(s->answered < s->out->batches.n);
     struct calibration_batch *row = &s->out->batches.p[s->answered++];

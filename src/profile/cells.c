@@ -19,7 +19,7 @@ static bool is_attention(const struct op *op)
 static double whole_s(const struct sample *s)
 {
     double sum = 0;
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         sum += s->op_s[k];
     return sum;
 }
@@ -50,7 +50,7 @@ struct stats cell_point(struct arena *scratch, const struct profile_result *r, c
     const double others = rest ? others_s(scratch, r, point) : 0;
     for (size_t i = 0; i < n; i++) {
         const struct sample *s = &r->journal->samples[point].p[i];
-        v[i] = rest ? fmax(whole_s(s) - others, 0) : s->op_s[op->kind];
+        v[i] = rest ? fmax(whole_s(s) - others, 0) : s->op_s[op->row];
         v[i] /= op->repeat;
     }
     return stats_of(v, (int64_t)n);
@@ -74,7 +74,7 @@ static struct stats cell_of(struct arena *scratch, const struct profile_result *
         if (!(kinds & kind) || !profile_measured(r, i) || axis_value(r, op, i) != x)
             continue;
         for (size_t k = 0; k < r->journal->samples[i].n; k++)
-            vec_push(&v, r->journal->samples[i].p[k].op_s[op->kind] / op->repeat);
+            vec_push(&v, r->journal->samples[i].p[k].op_s[op->row] / op->repeat);
     }
     double *sorted = arena_copy(scratch, v.p, v.n * sizeof *v.p);
     const struct stats s = stats_of(sorted, (int64_t)v.n);

@@ -189,7 +189,7 @@ static struct batch batch_of(struct drive *d, const struct point *p)
     return b;
 }
 
-static enum st keep(const struct drive *d, const struct completion *c, double op_s[][OP_KINDS],
+static enum st keep(const struct drive *d, const struct completion *c, double op_s[][OP_ROWS],
                     int *n, double *counted_s, struct err *e)
 {
     if (c->op_s == NULL)
@@ -200,7 +200,7 @@ static enum st keep(const struct drive *d, const struct completion *c, double op
 }
 
 /* With two in flight; the first LEAD_SHORT do not count. */
-static enum st decode_train(struct drive *d, struct batch *b, int most, double op_s[][OP_KINDS],
+static enum st decode_train(struct drive *d, struct batch *b, int most, double op_s[][OP_ROWS],
                             int *n, struct err *e)
 {
     double counted_s = 0;
@@ -220,7 +220,7 @@ static enum st decode_train(struct drive *d, struct batch *b, int most, double o
 }
 
 static enum st prompt_passes(struct drive *d, const struct point *p, int most,
-                             double op_s[][OP_KINDS], int *n, struct err *e)
+                             double op_s[][OP_ROWS], int *n, struct err *e)
 {
     double counted_s = 0;
     while (*n < most && (*n == 0 || counted_s < TRAIN_S)) {
@@ -237,8 +237,8 @@ static enum st prompt_passes(struct drive *d, const struct point *p, int most,
     return ST_OK;
 }
 
-static enum st drive_split(struct drive *d, const struct point *p, int most,
-                           double op_s[][OP_KINDS], int *n, double *spent_s, struct err *e)
+static enum st drive_split(struct drive *d, const struct point *p, int most, double op_s[][OP_ROWS],
+                           int *n, double *spent_s, struct err *e)
 {
     const double begin_s = d->now_s;
     struct completion c;
@@ -289,7 +289,7 @@ enum st drive_loop(struct drive *d, const struct point *p, const struct op_loop 
     return d->ex.ops->loop(d->ex.self, &b, l, out, e);
 }
 
-enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_KINDS],
+enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_ROWS],
                     int *n, double *spent_s, struct err *e)
 {
     const bool decode = p->kind == POINT_DECODE;

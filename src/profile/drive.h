@@ -31,9 +31,9 @@ enum { DRIVE_TRAIN = 6 };
  *
  * One visit of a point: of a prompt one forward pass, of a decode up to `most` (1 to DRIVE_TRAIN)
  * passes at the end of a train of its like, as in a run: earlier batches have left the caches by
- * then. Fewer passes, at least one, where they take long. op_s[i][OP_KINDS]: seconds of pass i
+ * then. Fewer passes, at least one, where they take long. op_s[i][OP_ROWS]: seconds of pass i
  * summed over repeats; *n of them; *spent_s: machine time of all passes. */
-enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_KINDS],
+enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_ROWS],
                     int *n, double *spent_s, struct err *e);
 
 /* A pass of a train. */

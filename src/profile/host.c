@@ -56,7 +56,7 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
     double device = c->device_s;
     if (c->op_s) { /* sums operators as predictions do; device_s includes the gaps between them */
         device = 0;
-        for (int k = 0; k < OP_KINDS; k++)
+        for (int k = 0; k < OP_ROWS; k++)
             device += c->op_s[k];
     }
     /* with several batches in flight the device hides host time: it is told apart */

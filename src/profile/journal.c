@@ -1,5 +1,6 @@
 #include "profile/journal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,46 @@ static int numbers(struct sv line, double *out, int max)
     return n;
 }
 
+/* ---- order of operators ---------------------------------------------------------------------- */
+
+/* New kinds are appended. */
+static const enum op_kind order[] = {
+    OP_EMB,         OP_EMB_NORM,       OP_INPUT_NORM,     OP_ATTN_PRE_PROJ,
+    OP_QK_NORM,     OP_ROPE,           OP_KV_SAVE,        OP_ATTN_PREFILL,
+    OP_ATTN_DECODE, OP_ATTN_POST_PROJ, OP_POST_ATTN_NORM, OP_MLP_UP_PROJ,
+    OP_MLP_ACT,     OP_MLP_DOWN_PROJ,  OP_MOE_ROUTER,     OP_MOE_UP_PROJ,
+    OP_MOE_ACT,     OP_MOE_DOWN_PROJ,  OP_MOE_COMBINE,    OP_ADD,
+    OP_FINAL_NORM,  OP_LM_HEAD,        OP_SAMPLE,         OP_GAP};
+static_assert(sizeof order / sizeof *order == OP_KINDS, "a kind without a place");
+enum { PLACE_OF_GAP = 23 }; /* what samples of executors that measure no gap had */
+
+static int row_at(int place)
+{
+    return place < OP_KINDS ? (int)order[place] : place;
+}
+
+static uint64_t moved(uint64_t set, bool to_rows)
+{
+    uint64_t out = 0;
+    for (int place = 0; place < OP_ROWS; place++) {
+        const int from = to_rows ? place : row_at(place), to = to_rows ? row_at(place) : place;
+        out |= (set >> from & 1) << to;
+    }
+    return out;
+}
+
+uint64_t journal_bits(uint64_t rows)
+{
+    return moved(rows, false);
+}
+
+uint64_t journal_rows_of(uint64_t bits)
+{
+    return moved(bits, true);
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
 struct replay {
     struct journal *j;
     size_t run_begin, row_begin, number_begin; /* sizes when the last run or row was complete */
@@ -45,7 +86,8 @@ static bool read_sample(struct journal *j, char kind, const double *v, int n)
     if (!(v[0] >= 0 && v[0] < (double)j->n_points))
         return false;
     struct sample s = {.session = j->session};
-    memcpy(s.op_s, v + 1, (size_t)(n - 1) * sizeof *v);
+    for (int place = 0; place < n - 1; place++)
+        s.op_s[row_at(place)] = v[1 + place];
     vec_push(&j->samples[(int64_t)v[0]], s);
     j->now[(int64_t)v[0]].samples++;
     j->resumed++;
@@ -115,7 +157,7 @@ static const struct line_kind {
     bool part;
     line_fn *read;
 } kinds[] = {
-    {'n', 1, 1, false, begin_session}, {'s', OP_SAMPLE + 2, OP_KINDS + 1, false, read_sample},
+    {'n', 1, 1, false, begin_session}, {'s', PLACE_OF_GAP + 1, OP_ROWS + 1, false, read_sample},
     {'v', 2, 2, false, read_visit},    {'h', 5, 7, true, read_host_sample},
     {'b', 1, 1, false, read_run},      {'r', 1, JOURNAL_NUMBERS, true, keep_row},
     {'q', 1, 1, false, keep_row},      {'w', 1, JOURNAL_NUMBERS, false, keep_row},
@@ -238,16 +280,18 @@ enum st journal_open(struct arena *a, const char *dir, const char *key, int64_t 
     return st;
 }
 
-enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_KINDS], struct err *e)
+enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_ROWS], struct err *e)
 {
     struct sample s = {.session = j->session};
     memcpy(s.op_s, op_s, sizeof s.op_s);
     vec_push(&j->samples[point], s);
     j->now[point].samples++;
     fprintf(j->f, "s %lld", (long long)point);
-    const int n = op_s[OP_GAP] != 0 ? OP_KINDS : OP_GAP; /* as before there was a gap */
-    for (int k = 0; k < n; k++)
-        fprintf(j->f, " %.17g", op_s[k]);
+    int n = OP_ROWS;
+    while (n > PLACE_OF_GAP && op_s[row_at(n - 1)] == 0)
+        n--;
+    for (int place = 0; place < n; place++)
+        fprintf(j->f, " %.17g", op_s[row_at(place)]);
     fputc('\n', j->f);
     return flush(j, e);
 }

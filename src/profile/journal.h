@@ -3,7 +3,7 @@
  * <root>/.partial/<hardware>/<model>/journal.txt, appended line by line:
  *     twinfer-profile-journal 1 <sha256 of what the measurements depend on>
  *     n <wall clock, s>                                   a session begins
- *     s <point> <one time per operator kind, s>           a sample; point = index in the grid
+ *     s <point> <one time per operator row, s>            a sample; point = index in the grid
  *     v <point> <s>                                       a visit of the point is over: its cost
  *     h <batch> <chunks> <host s> <executor host s> <device s> [<launch s> <answer s>]
  *                                                         an iteration of the serving loop
@@ -30,7 +30,7 @@
 #include "model/model.h"
 
 struct sample {
-    double op_s[OP_KINDS];
+    double op_s[OP_ROWS];
     int session; /* from 1; 0 = before the first "n" */
 };
 
@@ -52,6 +52,12 @@ struct journal_row {
     int n;
     size_t first;
 };
+
+/* Numbers of a sample stand in an order of their own, which outlives enum op_kind: kinds as they
+ * came to be, then further rows (model.h). Sets of rows are numbers with a bit for each place in
+ * that order. Zeros at a sample's end may be left out. */
+uint64_t journal_bits(uint64_t rows);    /* of a set with a bit for each row */
+uint64_t journal_rows_of(uint64_t bits); /* back */
 
 /* Work of the present session at a point. */
 struct journal_point {
@@ -79,8 +85,7 @@ struct journal {
  * another process has it open. */
 enum st journal_open(struct arena *a, const char *dir, const char *key, int64_t n_points,
                      struct journal *j, struct err *e);
-enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_KINDS],
-                       struct err *e);
+enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_ROWS], struct err *e);
 /* Appends the iterations of one run of the serving loop, all or none. */
 enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sample *h, size_t n,
                          struct err *e);

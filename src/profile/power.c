@@ -16,7 +16,7 @@ static const double FEWEST_UPDATES = 5, MOST_UPDATES = 20;
 
 struct size {
     int64_t point;
-    uint32_t ops[OP_KINDS + 1]; /* of each loop; 0 = whole passes */
+    uint64_t rows[OP_ROWS + 1]; /* of each loop; 0 = whole passes */
     int n;
 };
 
@@ -60,10 +60,10 @@ static int64_t nearest(const struct session *s, bool decode, double x)
 }
 
 /* Mean seconds of each operator at the point. */
-static void op_times(const struct session *s, int64_t point, double op_s[OP_KINDS])
+static void op_times(const struct session *s, int64_t point, double op_s[OP_ROWS])
 {
     const size_t n = s->journal.samples[point].n;
-    for (int k = 0; k < OP_KINDS; k++) {
+    for (int k = 0; k < OP_ROWS; k++) {
         op_s[k] = 0;
         for (size_t i = 0; i < n; i++)
             op_s[k] += s->journal.samples[point].p[i].op_s[k] / (double)n;
@@ -72,22 +72,22 @@ static void op_times(const struct session *s, int64_t point, double op_s[OP_KIND
 
 static void choose_loops(const struct session *s, struct size *z)
 {
-    double op_s[OP_KINDS], all_s = 0;
-    uint32_t pool = 0;
+    double op_s[OP_ROWS], all_s = 0;
+    uint64_t pool = 0;
     op_times(s, z->point, op_s);
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         all_s += k == OP_GAP ? 0 : op_s[k];
-    z->ops[z->n++] = 0;
-    for (int k = 0; k < OP_KINDS; k++) {
+    z->rows[z->n++] = 0;
+    for (int k = 0; k < OP_ROWS; k++) {
         if (k == OP_GAP || !(op_s[k] > 0))
             continue;
         if (op_s[k] < POWER_POOLED * all_s)
-            pool |= 1u << k;
+            pool |= UINT64_C(1) << k;
         else
-            z->ops[z->n++] = 1u << k;
+            z->rows[z->n++] = UINT64_C(1) << k;
     }
     if (pool)
-        z->ops[z->n++] = pool;
+        z->rows[z->n++] = pool;
 }
 
 /* The sizes, the most telling first. */
@@ -179,11 +179,11 @@ static enum st rest(const struct measuring *x, struct err *e)
     return keep(x->s, 'i', v, sizeof v / sizeof *v, e);
 }
 
-static enum st loop(const struct measuring *x, const struct size *z, uint32_t ops, struct err *e)
+static enum st loop(const struct measuring *x, const struct size *z, uint64_t rows, struct err *e)
 {
     struct session *s = x->s;
     const struct point *p = &s->points.p[z->point];
-    struct op_loop l = {.ops = ops, .least_s = x->window_s};
+    struct op_loop l = {.rows = rows, .least_s = x->window_s};
     struct op_loop_times t;
     struct power_reading r = {.mean_w = NAN};
     for (; isnan(r.mean_w); l.least_s *= 2) { /* again only where the sensor was not read */
@@ -201,7 +201,7 @@ static enum st loop(const struct measuring *x, const struct size *z, uint32_t op
                   (double)point_tokens(p),
                   (double)point_rows(p, &s->limits),
                   (double)(p->x * p->kv),
-                  ops,
+                  (double)journal_bits(rows),
                   r.mean_w,
                   r.half_w,
                   t.pass_s > 0 ? t.kernels_s / t.pass_s : (double)NAN,
@@ -244,7 +244,7 @@ enum st power_measure(struct session *s, const struct power_meter *m, double bud
     TRY(m->check(m->self, 0, e));
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < sizes[i].n; k++)
-            TRY(loop(&x, &sizes[i], sizes[i].ops[k], e));
+            TRY(loop(&x, &sizes[i], sizes[i].rows[k], e));
         if (i == 0)
             TRY(rest(&x, e));
     }
@@ -285,12 +285,18 @@ static void idle_of(const struct journal *j, size_t from, struct power_table *ou
     out->idle_half_w = half;
 }
 
-/* What the size of an operator is in a row. */
-static double size_of(const double *v, enum op_kind k)
+/* What the size of an operator is in a loop. */
+static double size_of(const double *v, const struct op *op)
 {
-    if (k == OP_ATTN_DECODE)
+    if (op->axis == AXIS_DECODE)
         return v[E_KV];
-    return k == OP_LM_HEAD || k == OP_SAMPLE || k == OP_FINAL_NORM ? v[E_ROWS] : v[E_TOKENS];
+    return op->axis == AXIS_ROWS ? v[E_ROWS] : v[E_TOKENS];
+}
+
+/* The loop was of that operator, alone or among others. */
+static bool has(const double *v, const struct op *op)
+{
+    return (journal_rows_of((uint64_t)v[E_OPS]) & UINT64_C(1) << op->row) != 0;
 }
 
 static void add_point(struct arena *a, struct power_curve_1d *c, double x, double w)
@@ -305,21 +311,23 @@ static void add_point(struct arena *a, struct power_curve_1d *c, double x, doubl
     *c = (struct power_curve_1d){p, c->n + 1};
 }
 
-bool power_load(struct arena *a, const struct journal *j, struct power_table *out)
+bool power_load(struct arena *a, const struct journal *j, const struct op_list *ops,
+                struct power_table *out)
 {
     size_t from;
     int n;
-    *out = (struct power_table){.idle_w = NAN, .idle_half_w = NAN};
+    *out = (struct power_table){.idle_w = NAN, .idle_half_w = NAN, .ops = ops};
     if (!newest(j, &from))
         return false;
     idle_of(j, from, out);
     for (const double *v; (v = journal_next(j, 'e', &from, &n));) {
-        const uint32_t ops = (uint32_t)v[E_OPS];
         const double w = out->idle_w + (v[E_W] - out->idle_w) / v[E_PART];
-        for (int k = 0; k < OP_KINDS && v[E_PART] > 0; k++)
-            if (ops & 1u << k)
-                add_point(a, v[E_DECODE] != 0 ? &out->decode[k] : &out->prompt[k],
-                          fmax(size_of(v, (enum op_kind)k), 1), w);
+        for (int i = 0; i < ops->n && v[E_PART] > 0; i++) {
+            const struct op *op = &ops->ops[i];
+            if (has(v, op))
+                add_point(a, v[E_DECODE] != 0 ? &out->decode[op->row] : &out->prompt[op->row],
+                          fmax(size_of(v, op), 1), w);
+        }
     }
     return true;
 }
@@ -345,9 +353,8 @@ double power_at(const struct power_table *t, const struct op *op, bool decode, d
         return t->idle_w;
     /* what depends on rows is the same work in both regimes, and prompts have few of them */
     const bool rows = op->axis == AXIS_ROWS;
-    const struct power_curve_1d *own = decode || rows ? &t->decode[op->kind] : &t->prompt[op->kind];
-    const struct power_curve_1d *other =
-        decode || rows ? &t->prompt[op->kind] : &t->decode[op->kind];
+    const struct power_curve_1d *own = decode || rows ? &t->decode[op->row] : &t->prompt[op->row];
+    const struct power_curve_1d *other = decode || rows ? &t->prompt[op->row] : &t->decode[op->row];
     return curve_w(own->n ? own : other, fmax(x, 1));
 }
 
@@ -365,13 +372,15 @@ static struct node *number(struct arena *a, double v)
     return isfinite(v) && v != -1 ? node_float(a, v) : node_new(a, NODE_NULL);
 }
 
-static struct node *loop_node(struct arena *a, const double *v)
+static struct node *loop_node(struct arena *a, const struct op_list *list, const double *v)
 {
     struct node *map = node_new(a, NODE_MAP);
     struct node *ops = node_new(a, NODE_LIST);
-    for (int k = 0; k < OP_KINDS; k++)
-        if ((uint32_t)v[E_OPS] & 1u << k)
-            node_push(a, ops, node_str(a, op_name((enum op_kind)k)));
+    for (int32_t row = 0; row < list->rows; row++) {
+        const struct op *op = op_list_at(list, row);
+        if (op && has(v, op))
+            node_push(a, ops, node_str(a, op->name));
+    }
     node_set(a, map, SV("regime"), node_str(a, v[E_DECODE] != 0 ? "decode" : "prompt"));
     node_set(a, map, SV("tokens"), node_int(a, (int64_t)v[E_TOKENS]));
     node_set(a, map, SV("kv_tokens"), node_int(a, (int64_t)v[E_KV]));
@@ -430,7 +439,7 @@ struct node *power_node(struct arena *a, const struct journal *j, const struct p
         idle = v; /* that behind all loops */
     at = from;
     for (const double *v; (v = journal_next(j, 'e', &at, &n));) {
-        struct node *one = loop_node(a, v);
+        struct node *one = loop_node(a, t->ops, v);
         seconds += v[E_S];
         if (v[E_OPS] == 0) {
             const double w = predicted_w(j, at, v, t->idle_w);

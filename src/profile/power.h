@@ -15,8 +15,9 @@
  * scaled to the whole passes. Unknown is NAN, and an empty cell.
  *
  * Journal, two kinds of lines (journal.h):
- *     e <decode> <tokens> <rows> <kv tokens> <operators, bits> <W> <half W> <kernels' part>
+ *     e <decode> <tokens> <rows> <kv tokens> <rows, bits> <W> <half W> <kernels' part>
  *       <pass s> <readings> <seconds>                                     a loop
+ *       (bit k: the row that journal_row_of(k) names; 0 = whole passes)
  *     i <W> <half W> <SM MHz> <lowest> <highest C> <limit W> <clock limits, bits> <update s>
  *                                                                         idle */
 #ifndef PROFILE_POWER_H
@@ -68,11 +69,13 @@ struct power_curve_1d {
 };
 struct power_table {
     double idle_w, idle_half_w;
-    struct power_curve_1d decode[OP_KINDS], prompt[OP_KINDS];
+    const struct op_list *ops;                              /* borrowed */
+    struct power_curve_1d decode[OP_ROWS], prompt[OP_ROWS]; /* by row */
 };
 
-/* Of the newest session that measured; false = none did. */
-bool power_load(struct arena *a, const struct journal *j, struct power_table *out);
+/* Of the newest session that measured; false = none did. ops: that the journal is of. */
+bool power_load(struct arena *a, const struct journal *j, const struct op_list *ops,
+                struct power_table *out);
 
 /* W while a kernel of it runs; NAN = unknown. decode: in batches without chunks. Where a regime has
  * none of the operator the other one speaks for it. */

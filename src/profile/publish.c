@@ -223,7 +223,9 @@ enum st session_publish(struct session *s, const char *dir, const char *host, st
                  cap.rows[cap.n_rows - 1].rested_s * 1e3,
                  cap.rows[cap.n_rows - 1].sustained_s * 1e3);
     struct power_table power;
-    if (power_load(s->a, &s->journal, &power))
+    struct op_list *ops = arena_one(s->a, struct op_list);
+    profile_ops(&r, ops);
+    if (power_load(s->a, &s->journal, ops, &power))
         r.power = &power;
     enum st st = judge_calibration(s, &r, e);
     if (st == ST_OK)

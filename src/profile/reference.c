@@ -51,10 +51,10 @@ enum st reference_measure(struct reference *y, int samples, struct err *e)
         double used_s = 0;
         for (int k = 0; y->fits[i] && k < FIRST + samples && (k <= FIRST || used_s < ENOUGH_S);
              k++) {
-            double op_s[1][OP_KINDS], spent_s, pass_s = 0;
+            double op_s[1][OP_ROWS], spent_s, pass_s = 0;
             int n;
             TRY(drive_point(y->drive, &points[i].point, 1, op_s, &n, &spent_s, e));
-            for (int o = 0; o < OP_KINDS; o++)
+            for (int o = 0; o < OP_ROWS; o++)
                 pass_s += op_s[0][o];
             if (k >= FIRST)
                 vec_push(&y->pass_s[i], pass_s);

@@ -56,6 +56,7 @@ static enum st check_names(const struct profile_params *p, struct err *e)
 static enum st check_params(const struct profile_params *p, struct executor ex, struct err *e)
 {
     TRY(check_names(p, e));
+    TRY(model_check_rows(p->model, e));
     if (!(ex.ops->caps & EXEC_OP_TIMES))
         return err_set(e, ST_DEVICE, "executor %s gives no operator times", ex.ops->name);
     return ST_OK;
@@ -115,6 +116,11 @@ static void resume_key(struct session *s, char hex[HASH_SHA256_HEX + 1])
                          s->limits.max_kv};
     for (size_t i = 0; i < sizeof v / sizeof *v; i++)
         buf_printf(&b, "%lld|", (long long)v[i]);
+    struct op_list ops;
+    model_ops(m, &ops);
+    for (int i = 0; m->layered && i < ops.n; i++) /* rows are places in a journal's samples */
+        buf_printf(&b, "%s %d %d %lld %lld|", ops.ops[i].name, ops.ops[i].row, ops.ops[i].repeat,
+                   (long long)ops.ops[i].m, (long long)ops.ops[i].k);
     if (s->limits.n_padded > 0)
         buf_printf(&b, "unequal|"); /* point_row_kv */
     if (s->ex.ops->caps & EXEC_OP_SPLIT)

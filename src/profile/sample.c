@@ -13,10 +13,10 @@ static const double POINT_ENOUGH_S = 4;
 /* Shares of the time budget: decode batches make up nearly all iterations of a run. */
 static const double GROUP_SHARE[POINT_GROUPS] = {[GROUP_DECODE] = 0.3, [GROUP_PROMPT] = 0.25};
 
-static double sum_of(const double op_s[OP_KINDS])
+static double sum_of(const double op_s[OP_ROWS])
 {
     double t = 0;
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         t += op_s[k];
     return t;
 }
@@ -32,7 +32,7 @@ static bool begun(const struct session *s, int64_t i)
 }
 
 /* Measures the point again where the device was disturbed meanwhile, but not for ever. */
-static enum st drive_undisturbed(struct session *s, int64_t i, double op_s[][OP_KINDS], int *n,
+static enum st drive_undisturbed(struct session *s, int64_t i, double op_s[][OP_ROWS], int *n,
                                  double *spent_s, struct err *e)
 {
     const int64_t left = s->p->samples - s->journal.now[i].samples;
@@ -54,7 +54,7 @@ static enum st drive_undisturbed(struct session *s, int64_t i, double op_s[][OP_
 
 static enum st visit_point(struct session *s, int64_t i, struct err *e)
 {
-    double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
+    double op_s[DRIVE_TRAIN][OP_ROWS], spent_s;
     int n;
     if (session_stopped(s))
         return session_interrupted(s, e);
@@ -318,7 +318,7 @@ enum st sample_levels(struct session *s, struct err *e)
 
 enum st sample_warm_up(struct session *s, struct err *e)
 {
-    double op_s[1][OP_KINDS], spent_s, before = 0;
+    double op_s[1][OP_ROWS], spent_s, before = 0;
     int n;
     if (s->p->warmup == 0)
         return ST_OK;

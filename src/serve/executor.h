@@ -113,7 +113,9 @@ struct completion {
      * one and the sums. NULL = one stage. */
     const struct stage_span *stages;
     int32_t n_stages;
-    const double *op_s; /* [OP_KINDS] summed over repeats; NULL unless the batch requested it */
+    /* [OP_ROWS] by row of the operator (model.h), summed over repeats; NULL unless the batch
+     * requested it */
+    const double *op_s;
     /* Host work of this batch, hidden behind the device's or not, of executors with several in
      * flight: from submit_s, or the end of the submit() before, until the device could begin; from
      * then to the end of submit(); from when the device was seen to be done to end_s. 0 = not told.
@@ -145,7 +147,7 @@ struct executor {
 /* Some operators of a batch, over and over without gaps of the host: for sensors of power, which
  * need seconds. */
 struct op_loop {
-    uint32_t ops;   /* bit k: the kernels that are charged to enum op_kind k; 0 = all of the pass */
+    uint64_t rows;  /* bit k: the kernels that are charged to operator row k; 0 = all of the pass */
     double least_s; /* for so long, by the host's clock */
 };
 struct op_loop_times {

@@ -40,7 +40,7 @@ struct flight {
     VEC(struct emitted) tokens;
     VEC(int32_t) ended;
     VEC(struct stage_span) stages;
-    double op_s[OP_KINDS];
+    double op_s[OP_ROWS];
 };
 
 /* A request taken out of what a batch in flight holds: preempted, or left idle. */

@@ -301,7 +301,7 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
     assert_int_equal(c->op_s != NULL, x->op_times && (x->caps & EXEC_OP_TIMES));
     if (c->op_s) {
         double sum = 0;
-        for (int k = 0; k < OP_KINDS; k++) {
+        for (int k = 0; k < OP_ROWS; k++) {
             assert_true(c->op_s[k] >= 0);
             sum += c->op_s[k];
         }

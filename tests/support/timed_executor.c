@@ -91,11 +91,11 @@ static enum st submit(void *self, const struct batch *b, uint64_t *ticket, struc
     double factor = t->factor ? t->factor(t->passes) : 1, sum = 0;
     factor *= t->batch_factor ? t->batch_factor(b) : 1;
     t->passes++;
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         t->op_s[k] = 0;
     for (int i = 0; i < t->ops.n; i++) {
         const struct op *op = &t->ops.ops[i];
-        sum += t->op_s[op->kind] = op_time(op, b) * op->repeat * factor;
+        sum += t->op_s[op->row] = op_time(op, b) * op->repeat * factor;
     }
     t->device_s += sum;
     double start = b->submit_s > t->free_s ? b->submit_s : t->free_s;

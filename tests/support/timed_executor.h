@@ -25,7 +25,7 @@ struct timed_executor {
     struct slot_source source;
     struct op_list ops;
     struct completion done;
-    double op_s[OP_KINDS], free_s;
+    double op_s[OP_ROWS], free_s;
     uint64_t ticket;
     bool busy;
 };

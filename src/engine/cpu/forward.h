@@ -46,8 +46,9 @@ struct forward {
     struct sampler *samplers;           /* [threads] */
     struct arena *arena;
 
-    bool timed;            /* fill op_s for this batch */
-    double op_s[OP_KINDS]; /* seconds of the last run, summed over repeats */
+    bool timed;           /* fill op_s for this batch */
+    const int32_t *rows;  /* op_rows_by_layer */
+    double op_s[OP_ROWS]; /* by row: seconds of the last run, summed over repeats */
 };
 
 struct cpu_engine_params;

@@ -33,10 +33,10 @@ static size_t records_of(const struct cuda_charges *c, const struct cuda_charge 
 }
 
 enum st cuda_charges_divide(const struct cuda_charges *c, const struct gpu_record *r, size_t n,
-                            double op_s[OP_KINDS], struct err *e)
+                            double op_s[OP_ROWS], struct err *e)
 {
     size_t at = 0;
-    memset(op_s, 0, OP_KINDS * sizeof *op_s);
+    memset(op_s, 0, OP_ROWS * sizeof *op_s);
     int64_t end_ns = n ? r[0].start_ns : 0;
     for (size_t i = 0; i < c->of.n; i++) {
         const struct cuda_charge *x = &c->of.p[i];
@@ -47,7 +47,7 @@ enum st cuda_charges_divide(const struct cuda_charges *c, const struct gpu_recor
             const int64_t begin_ns = r[at].start_ns > end_ns ? r[at].start_ns : end_ns;
             op_s[OP_GAP] += (double)(begin_ns - end_ns) / 1e9;
             if (r[at].end_ns > begin_ns) {
-                op_s[x->op] += (double)(r[at].end_ns - begin_ns) / 1e9;
+                op_s[x->row] += (double)(r[at].end_ns - begin_ns) / 1e9;
                 end_ns = r[at].end_ns;
             } else {
                 end_ns = begin_ns;

@@ -17,16 +17,16 @@
 #include "model/model.h"
 
 struct cuda_charge {
-    enum op_kind op;
+    int32_t row;        /* of the operator (model.h) */
     const char *kernel; /* name of its entry; NULL = of cuBLASLt */
 };
 struct cuda_charges {
     VEC(struct cuda_charge) of;
 };
 
-/* op_s: [OP_KINDS] seconds; their sum is the time from the first kernel's start to the last one's
+/* op_s: [OP_ROWS] seconds; their sum is the time from the first kernel's start to the last one's
  * end. ST_DEVICE: the records are not those of the list. */
 enum st cuda_charges_divide(const struct cuda_charges *c, const struct gpu_record *r, size_t n,
-                            double op_s[OP_KINDS], struct err *e);
+                            double op_s[OP_ROWS], struct err *e);
 
 #endif

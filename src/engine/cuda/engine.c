@@ -40,7 +40,7 @@ struct flight {
     double prepare_s, launch_s, given_s; /* given_s: end of submit() */
     bool op_times, split;                /* as the batch had them */
     struct cuda_pass_shape shape;
-    double op_s[OP_KINDS];
+    double op_s[OP_ROWS];
     bool answered;
     struct completion done;
 };

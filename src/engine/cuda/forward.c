@@ -197,6 +197,8 @@ enum st cuda_forward_open(struct cuda_forward *f, const struct cuda_forward_para
         .fits = cuda_attention_fits(programs->dtype, (int)p->model->head_dim, (int)p->block_size),
         .max_position = cuda_forward_max_position(p)};
     model_steps(f->m, &f->steps);
+    f->arena = arena_new();
+    f->rows = op_rows_by_layer(f->arena, f->m);
     TRY(allocate(f, stream, e));
     TRY(find_step_rows(f, e));
     return upload_positions(f, stream, e);
@@ -208,6 +210,7 @@ void cuda_forward_close(struct cuda_forward *f)
         gpu_free(f->gpu, &f->buffers);
         cuda_kv_close(f->gpu, &f->kv);
     }
+    arena_free(&f->arena);
     *f = (struct cuda_forward){0};
 }
 
@@ -266,9 +269,9 @@ static enum st name_operators(const struct rule *r, int64_t layer, bool layered,
     return err_add(e, "operator %s%s", text, where);
 }
 
-static bool is_wanted(const struct cuda_forward *f, const struct cuda_pass *p, const struct rule *r)
+static bool is_wanted(const struct rule_use *u)
 {
-    return f->only == 0 || (f->only & 1u << rule_charged(r, p->sizes.chunks > 0)) != 0;
+    return u->f->only == 0 || (u->f->only & UINT64_C(1) << rule_row(u)) != 0;
 }
 
 static enum st run_steps(struct cuda_forward *f, const struct cuda_pass *p, uint32_t pass,
@@ -278,7 +281,7 @@ static enum st run_steps(struct cuda_forward *f, const struct cuda_pass *p, uint
     for (int i = 0; i < s->n;) {
         const struct rule *r = rule_for(pass, s->kinds + i, s->n - i);
         const struct rule_use use = {f, p, stream, r, layer, begun};
-        if (r->run && is_wanted(f, p, r) && r->run(&use, e) != ST_OK)
+        if (r->run && is_wanted(&use) && r->run(&use, e) != ST_OK)
             return name_operators(r, layer, s == &f->steps.layer, e);
         i += r->n;
     }

@@ -63,7 +63,9 @@ struct cuda_forward {
     CUdeviceptr sync, exchange, stamps; /* of decode_step; stamps: 0 = not kept */
     CUdeviceptr last;                   /* [slots] */
     struct cuda_charges *charges;       /* a pass that runs appends its kernels here; NULL = not */
-    uint32_t only; /* bit k: a pass runs only what is charged to enum op_kind k; 0 = all */
+    uint64_t only; /* bit k: a pass runs only what is charged to operator row k; 0 = all */
+    struct arena *arena;
+    const int32_t *rows; /* op_rows_by_layer */
 };
 
 /* What a pass computes: arrays in device memory, and the largest sizes they may have. */

@@ -126,7 +126,7 @@ enum st cuda_op_loop_run(struct cuda_forward *f, struct gpu_records *records,
 {
     struct looping x = {.f = f, .pass = pass, .stream = stream};
     *out = (struct op_loop_times){0};
-    f->only = l->ops;
+    f->only = l->rows;
     const enum st st = run(&x, records, l, out, e);
     f->only = 0;
     for (int i = 0; i < EVENTS; i++)

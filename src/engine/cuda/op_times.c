@@ -60,19 +60,19 @@ enum st cuda_op_times_end(struct cuda_op_times *t, const struct batch *b,
 }
 
 /* Kernels as recorded, scaled down where the pass is shorter than they are; the rest is gap. */
-static void divide(const struct cuda_op_times *t, double device_s, double op_s[OP_KINDS])
+static void divide(const struct cuda_op_times *t, double device_s, double op_s[OP_ROWS])
 {
     double kernels_s = 0;
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         kernels_s += k == OP_GAP ? 0 : t->kernel_s[k];
     const double scale = kernels_s > device_s ? device_s / kernels_s : 1;
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         op_s[k] = t->kernel_s[k] * scale;
     op_s[OP_GAP] = fmax(device_s - kernels_s * scale, 0); /* rounded, not below 0 */
 }
 
 bool cuda_op_times_of(struct cuda_op_times *t, const struct cuda_pass_shape *shape, bool split,
-                      double device_s, double op_s[OP_KINDS])
+                      double device_s, double op_s[OP_ROWS])
 {
     if (split) {
         t->recorded_s = device_s;

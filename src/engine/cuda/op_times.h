@@ -28,7 +28,7 @@ struct cuda_op_times {
     struct cuda_charges direct;   /* of the pass that is launched kernel by kernel */
     struct cuda_pass_shape shape; /* of the pass that was recorded last */
     bool known;                   /* there is one */
-    double kernel_s[OP_KINDS];    /* of that pass, from its records; OP_GAP: between kernels */
+    double kernel_s[OP_ROWS];     /* of that pass, from its records; OP_GAP: between kernels */
     double recorded_s;            /* between its events */
     VEC(double) slowdown;         /* recorded / undisturbed, of passes that were both */
     VEC(double) sm_mhz, power_w, celsius; /* a value for each stretch that was watched */
@@ -49,7 +49,7 @@ enum st cuda_op_times_end(struct cuda_op_times *t, const struct batch *b,
 
 /* The pass took device_s. split: it is the one recorded last. False: not known how it divides. */
 bool cuda_op_times_of(struct cuda_op_times *t, const struct cuda_pass_shape *shape, bool split,
-                      double device_s, double op_s[OP_KINDS]);
+                      double device_s, double op_s[OP_ROWS]);
 struct cuda_pass_shape cuda_pass_shape_of(const struct batch *b);
 
 /* executor_ops.undisturbed */

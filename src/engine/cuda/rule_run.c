@@ -36,9 +36,8 @@ static const struct weight_layer *layer_of(const struct rule_use *u)
 
 static void charge(const struct rule_use *u, const char *kernel)
 {
-    const enum op_kind op = rule_charged(u->rule, u->p->sizes.chunks > 0);
     if (u->f->charges)
-        vec_push(&u->f->charges->of, ((struct cuda_charge){op, kernel}));
+        vec_push(&u->f->charges->of, ((struct cuda_charge){rule_row(u), kernel}));
 }
 
 static enum st launch(const struct rule_use *u, enum cuda_kernel_id id, const void *args,

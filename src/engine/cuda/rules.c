@@ -102,6 +102,12 @@ bool rule_has(const struct rule *r, enum op_kind op)
     return false;
 }
 
+int32_t rule_row(const struct rule_use *u)
+{
+    const enum op_kind op = rule_charged(u->rule, u->p->sizes.chunks > 0);
+    return u->f->rows[u->layer * OP_KINDS + (int)op];
+}
+
 enum op_kind rule_charged(const struct rule *r, bool chunks)
 {
     static const enum op_kind order[] = {OP_ATTN_PRE_PROJ, OP_ATTN_POST_PROJ, OP_MLP_UP_PROJ,

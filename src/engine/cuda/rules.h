@@ -44,6 +44,9 @@ bool rule_has(const struct rule *r, enum op_kind op);
  * product before attention before the rest; of a step in one kernel OP_ATTN_DECODE. */
 enum op_kind rule_charged(const struct rule *r, bool chunks);
 
+/* Its row in that layer. */
+int32_t rule_row(const struct rule_use *u);
+
 /* rule_run.c */
 enum st rule_decode_step(const struct rule_use *u, struct err *e);
 enum st rule_embed(const struct rule_use *u, struct err *e);

@@ -34,7 +34,7 @@ static void batches_with_chunks_have_tables_of_their_own(void **state)
     const struct profile_params params = {.model = &m, .tp = 1, .block_size = 16};
     struct journal j = {0};
     assert_ok(journal_open(a, tmp.dir, "key", 2, &j, &e), &e);
-    double decode[OP_KINDS], prompt[OP_KINDS];
+    double decode[OP_ROWS] = {0}, prompt[OP_ROWS] = {0};
     for (int k = 0; k < OP_KINDS; k++) {
         decode[k] = 2e-6;
         prompt[k] = 8e-6;

@@ -49,7 +49,7 @@ static void drive_grid(const struct grid_limits *l, int64_t driven[POINT_KINDS])
     struct err e = {0};
     for (int64_t i = 0; i < points.n; i++) {
         const struct point *p = &points.p[i];
-        double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
+        double op_s[DRIVE_TRAIN][OP_ROWS], spent_s;
         const int64_t before = t.passes;
         int n;
         assert_ok(drive_point(d, p, DRIVE_TRAIN, op_s, &n, &spent_s, &e), &e);
@@ -102,7 +102,7 @@ static void a_train_runs_until_it_is_no_faster(void **state)
     struct timed_executor t = {.model = &m, .factor = getting_faster};
     struct drive *d = drive_new(a, timed_executor(&t), &limits, m.vocab, 1);
     struct point p = {POINT_DECODE, 1, 16, 0};
-    double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
+    double op_s[DRIVE_TRAIN][OP_ROWS], spent_s;
     int n;
     struct err e = {0};
     assert_ok(drive_point(d, &p, DRIVE_TRAIN, op_s, &n, &spent_s, &e), &e);
@@ -126,7 +126,7 @@ static void a_slow_machine_is_not_asked_for_long_trains(void **state)
     struct timed_executor t = {.model = &m, .factor = a_hundred_thousand_times};
     struct drive *d = drive_new(a, timed_executor(&t), &limits, m.vocab, 1);
     struct point p = {POINT_DECODE, 1, 16, 0};
-    double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
+    double op_s[DRIVE_TRAIN][OP_ROWS], spent_s;
     int n;
     struct err e = {0};
     assert_ok(drive_point(d, &p, DRIVE_TRAIN, op_s, &n, &spent_s, &e), &e);
@@ -205,7 +205,7 @@ static void a_lost_batch_is_an_error(void **state)
     ex.ops = &broken;
     struct drive *d = drive_new(a, ex, &limits, m.vocab, 1);
     struct point p = {POINT_PREFILL, 4, 0, 0};
-    double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
+    double op_s[DRIVE_TRAIN][OP_ROWS], spent_s;
     int n;
     struct err e = {0};
     assert_int_equal(drive_point(d, &p, 1, op_s, &n, &spent_s, &e), ST_DEVICE);

@@ -40,7 +40,7 @@ static void open_as(struct fixture *f, const char *key)
 
 static void write_some(struct fixture *f)
 {
-    double op_s[OP_KINDS];
+    double op_s[OP_ROWS] = {0};
     for (int k = 0; k < OP_KINDS; k++)
         op_s[k] = 0.1 / (k + 3);
     open_as(f, "key");
@@ -96,7 +96,7 @@ static void what_was_written_comes_back_exactly(void **state)
 static void samples_without_a_gap(void **state)
 {
     struct fixture *f = *state;
-    double op_s[OP_KINDS] = {[OP_EMB] = 0.5};
+    double op_s[OP_ROWS] = {[OP_EMB] = 0.5};
     struct sv text;
     open_as(f, "key");
     assert_ok(journal_sample(&f->j, 1, op_s, &f->e), &f->e);
@@ -118,6 +118,34 @@ static void samples_without_a_gap(void **state)
     for (; *line != '\n'; line++)
         numbers += *line == ' ';
     assert_int_equal(numbers, 1 + OP_GAP);
+}
+
+/* Rows of further kinds of layer come behind those of old, without a gap in between as well. */
+static void samples_of_further_rows(void **state)
+{
+    struct fixture *f = *state;
+    double op_s[OP_ROWS] = {[OP_EMB] = 0.5, [OP_KINDS + 1] = 0.125, [OP_ROWS - 1] = 0.25};
+    open_as(f, "key");
+    assert_ok(journal_sample(&f->j, 1, op_s, &f->e), &f->e);
+    journal_close(&f->j);
+    open_as(f, "key");
+    assert_int_equal(f->j.samples[1].n, 1);
+    assert_memory_equal(f->j.samples[1].p[0].op_s, op_s, sizeof op_s);
+    journal_close(&f->j);
+}
+
+/* Sets of rows, as numbers of a journal: bits of kinds stay where they were. */
+static void sets_of_rows(void **state)
+{
+    (void)state;
+    assert_int_equal(journal_bits(UINT64_C(1) << OP_EMB), 1);
+    assert_int_equal(journal_bits(UINT64_C(1) << OP_LM_HEAD), 1 << 21);
+    assert_int_equal(journal_bits(UINT64_C(1) << OP_GAP), 1 << 23);
+    for (int row = 0; row < OP_ROWS; row++) {
+        const uint64_t set = UINT64_C(1) << row | 1;
+        assert_true(journal_rows_of(journal_bits(set)) == set);
+        assert_true((uint64_t)(double)journal_bits(set) == journal_bits(set));
+    }
 }
 
 static void another_key_empties_it(void **state)
@@ -174,7 +202,7 @@ static void a_session_is_left_out_where_others_measured_the_same(void **state)
 {
     struct fixture *f = *state;
     const double began = 1, w[2] = {5, 6}, c[3] = {1, 0.2, 0};
-    double op_s[OP_KINDS] = {1};
+    double op_s[OP_ROWS] = {1};
     const struct host_sample h[] = {{.batch = 4, .host_s = 1}};
     int n;
     open_as(f, "key");
@@ -235,7 +263,7 @@ static void a_bad_tail_is_cut_off(void **state)
         open_as(f, "key");
         assert_int_equal(f->j.resumed, 2);
         assert_int_equal(f->j.host.n, 2);
-        double op_s[OP_KINDS] = {1};
+        double op_s[OP_ROWS] = {1};
         assert_ok(journal_sample(&f->j, 1, op_s, &f->e), &f->e);
         journal_close(&f->j);
         open_as(f, "key");
@@ -282,6 +310,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_dir(what_was_written_comes_back_exactly),
         with_dir(samples_without_a_gap),
+        with_dir(samples_of_further_rows),
+        cmocka_unit_test(sets_of_rows),
         with_dir(another_key_empties_it),
         with_dir(rounds_and_sessions),
         with_dir(a_session_is_left_out_where_others_measured_the_same),

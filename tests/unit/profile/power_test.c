@@ -36,7 +36,7 @@ struct bench {
     struct power_meter meter;
     struct profile_params p;
     const struct op_loop *loop; /* the last one, until its power was asked for */
-    uint32_t loop_ops;
+    uint64_t loop_ops;
     double tokens, rows, kv;
     int loops, alone[OP_KINDS];
     enum st refuses;
@@ -69,11 +69,11 @@ static enum st loop(void *self, const struct batch *x, const struct op_loop *l,
     b->rows = (double)x->load.rows;
     b->kv = (double)x->decode_kv_tokens;
     b->loop = l;
-    b->loop_ops = l->ops;
+    b->loop_ops = l->rows;
     b->loops++;
     int n = 0, last = 0;
     for (int k = 0; k < OP_KINDS; k++)
-        if (l->ops & 1u << k) {
+        if (l->rows & 1u << k) {
             n++;
             last = k;
         }
@@ -309,9 +309,9 @@ static void curves(void **state)
     struct test *t = *state;
     struct power_point points[] = {{4, 100}, {16, 200}, {16, 300}, {64, 400}};
     struct power_table x = {.idle_w = 50};
-    const struct op up = {.kind = OP_MLP_UP_PROJ, .axis = AXIS_TOKENS},
-                    gap = {.kind = OP_GAP, .axis = AXIS_TOKENS},
-                    head = {.kind = OP_LM_HEAD, .axis = AXIS_ROWS};
+    const struct op up = {.kind = OP_MLP_UP_PROJ, .row = OP_MLP_UP_PROJ, .axis = AXIS_TOKENS},
+                    gap = {.kind = OP_GAP, .row = OP_GAP, .axis = AXIS_TOKENS},
+                    head = {.kind = OP_LM_HEAD, .row = OP_LM_HEAD, .axis = AXIS_ROWS};
     (void)t;
     x.prompt[OP_MLP_UP_PROJ] = (struct power_curve_1d){points, 4};
     assert_near(power_at(&x, &up, false, 1), 100, 1e-9);

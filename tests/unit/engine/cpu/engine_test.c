@@ -319,7 +319,7 @@ static void test_operator_times(void **state)
     sequence_start(s, 0, prompt, 4);
     sequences_step(s, &c, 1, NULL, 0);
     assert_non_null(s->done.op_s);
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         sum += s->done.op_s[k];
     assert_true(s->done.op_s[OP_EMB_NORM] > 0);
     assert_true(s->done.op_s[OP_ROPE] == 0);

@@ -20,7 +20,7 @@ static void kernels_are_charged_from_the_end_of_those_before(void **state)
 {
     struct test *t = *state;
     struct cuda_charges c = of(layer, 3);
-    double s[OP_KINDS];
+    double s[OP_ROWS];
     /* the second starts early, a third of cuBLASLt follows it, then nothing runs for 7 us */
     const struct gpu_record r[] = {{1000, 11000, "norm_bf16"},
                                    {4000, 31000, "nvjet_tst"},
@@ -32,7 +32,7 @@ static void kernels_are_charged_from_the_end_of_those_before(void **state)
     assert_near(s[OP_ATTN_DECODE], 10e-6, 1e-12);
     assert_near(s[OP_GAP], 7e-6, 1e-12);
     double sum = 0;
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         sum += s[k];
     assert_near(sum, 50e-6, 1e-12);
     vec_free(&c.of);
@@ -42,7 +42,7 @@ static void a_kernel_within_another_takes_no_time(void **state)
 {
     struct test *t = *state;
     struct cuda_charges c = of(layer, 3);
-    double s[OP_KINDS];
+    double s[OP_ROWS];
     const struct gpu_record r[] = {{0, 20000, "norm_bf16"},
                                    {5000, 15000, "nvjet_tst"},
                                    {18000, 30000, "attention_decode_bf16"}};
@@ -58,7 +58,7 @@ static void records_of_another_pass_are_refused(void **state)
 {
     struct test *t = *state;
     struct cuda_charges c = of(layer, 3);
-    double s[OP_KINDS];
+    double s[OP_ROWS];
     const struct gpu_record r[] = {{0, 1, "norm_bf16"},
                                    {2, 3, "nvjet_tst"},
                                    {4, 5, "attention_decode_bf16"},

@@ -55,11 +55,11 @@ static void stage_close(struct stage *s)
 }
 
 static struct op_loop_times loop(struct test *t, struct stage *s, const struct point *p,
-                                 uint32_t ops)
+                                 uint64_t ops)
 {
     struct op_loop_times x;
     const int64_t from_ns = clock_mono_ns();
-    const struct op_loop l = {.ops = ops, .least_s = 0.002};
+    const struct op_loop l = {.rows = ops, .least_s = 0.002};
     assert_ok(drive_loop(s->drive, p, &l, &x, &t->e), t);
     assert_true(x.passes == 0 ||
                 (x.from_ns >= from_ns && x.to_ns >= x.from_ns && x.to_ns <= clock_mono_ns()));
@@ -104,7 +104,7 @@ static void whole_passes_and_the_engine_goes_on(void **state)
 {
     struct test *t = *state;
     struct stage s;
-    double op_s[DRIVE_TRAIN][OP_KINDS], before_s, spent_s;
+    double op_s[DRIVE_TRAIN][OP_ROWS], before_s, spent_s;
     int n;
     stage_open(t, &s);
     assert_ok(drive_point(s.drive, &decode, 2, op_s, &n, &spent_s, &t->e), t);
@@ -123,7 +123,7 @@ static void errors_name_the_loop(void **state)
     struct test *t = *state;
     struct stage s;
     struct op_loop_times x;
-    const struct op_loop l = {.ops = 1u << OP_LM_HEAD, .least_s = 0.001};
+    const struct op_loop l = {.rows = 1u << OP_LM_HEAD, .least_s = 0.001};
     stage_open(t, &s);
     fake_gpu_play("fail cuStreamEndCapture 1 700");
     assert_int_equal(drive_loop(s.drive, &decode, &l, &x, &t->e), ST_DEVICE);

@@ -54,10 +54,10 @@ static void stage_close(struct stage *s)
     fake_gpu_play("");
 }
 
-static double sum_of(const double op_s[OP_KINDS])
+static double sum_of(const double op_s[OP_ROWS])
 {
     double s = 0;
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         s += op_s[k];
     return s;
 }
@@ -69,7 +69,7 @@ static void a_pass_divides_by_its_kernels(void **state)
     static const char *const scripts[] = {"", "cupti_ns=5000"}; /* records that cost, and do not */
     for (int slow = 0; slow < 2; slow++) {
         struct stage s;
-        double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
+        double op_s[DRIVE_TRAIN][OP_ROWS], spent_s;
         int n;
         assert_ok(stage_open(t, &s, scripts[slow]), t);
         const struct point decode = {POINT_DECODE, 3, 20, 0}, prompt = {POINT_PREFILL, 24, 16, 0};
@@ -111,7 +111,7 @@ static void a_pass_shorter_than_its_kernels_has_no_gap(void **state)
     (void)state;
     struct cuda_op_times times = {.known = true};
     const struct cuda_pass_shape shape = {.chunks = 0};
-    double op_s[OP_KINDS];
+    double op_s[OP_ROWS];
     for (int i = 0; i < 1000; i++) {
         double kernels_s = 0;
         for (int k = 0; k < OP_GAP; k++)
@@ -158,7 +158,7 @@ static void cupti_that_refuses_is_reported(void **state)
 {
     struct test *t = *state;
     struct stage s;
-    double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
+    double op_s[DRIVE_TRAIN][OP_ROWS], spent_s;
     const struct point decode = {POINT_DECODE, 3, 20, 0};
     int n;
     static const struct {
