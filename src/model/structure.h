@@ -48,6 +48,49 @@ struct projections {
                         convolutions */
 };
 
+/* ---- how numbers are made --------------------------------------------------------------------
+ *
+ * Shapes say what a model holds; these say what it computes. Engines take them from here: a family
+ * reads them from the configuration (families/family.h), and where it does not know one,
+ * model_check_computed refuses. */
+
+/* Angle of pair i of D rotated dimensions at position p: p f(i), with f(i) = theta^(-2 i / D) or
+ * that changed as engine/positions.h says. */
+enum rope_type {
+    ROPE_PLAIN,
+    ROPE_LINEAR, /* f / factor */
+    ROPE_LLAMA3, /* f / factor where waves are long, f where they are short */
+    ROPE_YARN,   /* the same by the number of rotations, and cosines and sines are scaled */
+    ROPE_OTHER,  /* not computed; name says which */
+};
+struct rope {
+    const char *name; /* as the configuration calls it: "yarn"; NULL = plain */
+    double theta, factor;
+    double original;  /* positions that the model was first trained with */
+    double low, high; /* llama3: low_freq_factor and high_freq_factor; yarn: beta_slow, beta_fast */
+    double attention; /* cosines and sines are multiplied by that; 1 = not */
+    int32_t type;     /* enum rope_type */
+    int32_t whole;    /* yarn: the borders of its ramp are rounded to whole pairs ("truncate") */
+};
+
+/* What an MLP does between its two products, of g = gate, u = up. */
+enum mlp_act {
+    MLP_ACT_OTHER,     /* not computed; structure.act says which */
+    MLP_ACT_SILU,      /* silu(g) u; without a gate silu(u) */
+    MLP_ACT_GELU_TANH, /* gelu(g) u, by tanh; without a gate gelu(u) */
+    MLP_ACT_CLAMPED,   /* gpt-oss: g' = min(g, limit), u' = u within +-limit;
+                          g' sigmoid(alpha g') (u' + 1) */
+};
+
+/* How a token's experts and their weights come from the router's logits. */
+enum router_type {
+    ROUTER_OTHER,       /* not computed */
+    ROUTER_SOFTMAX,     /* softmax over all; the largest are taken, and sum to 1 with norm_topk */
+    ROUTER_TOP_SOFTMAX, /* the largest logits are taken; softmax over these */
+};
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
 enum attention_type {
     ATTENTION_NONE,
     ATTENTION_FULL,    /* keys of the whole sequence */
@@ -86,21 +129,35 @@ struct attention {
     int64_t rotary_dim; /* of a head's k_dim; 0 = positions are not rotated */
     bool qk_norm;       /* of each head, before the rotation */
     bool shared_cache;  /* reads another layer's keys and values, and caches none */
+    bool sinks;    /* a logit a head stands beside the scores in the softmax, without a value */
+    bool out_norm; /* its output is normed before it is added to the stream */
+    int32_t rope;  /* place in structure.ropes */
+    double score_scale; /* q k is multiplied by that; 0 = 1 / sqrt(k_dim) */
     struct cache caches[ATTENTION_CACHES];
     int32_t n_caches;
     struct sequence_state state;
     struct projections weights;
 };
 
+/* ---- MLP ------------------------------------------------------------------------------------- */
+
 struct mlp {
     int64_t intermediate; /* of the dense MLP, or of one expert; 0 = no MLP */
     int64_t experts, experts_per_token;
     int64_t shared; /* width of the experts that every token goes through, together; 0 = none */
     bool gated;     /* up and gate */
+    bool out_norm;  /* its output is normed before it is added to the stream */
+    bool norm_topk; /* weights of a token's experts are made to sum to 1 */
+    bool router_bias, expert_bias;
+    enum mlp_act act;
+    enum router_type router;
+    double act_alpha, act_limit; /* of MLP_ACT_CLAMPED */
     struct projections weights;
 };
 
-enum { STRUCTURE_ATTENTIONS = 32, STRUCTURE_MLPS = 64 };
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+enum { STRUCTURE_ATTENTIONS = 32, STRUCTURE_MLPS = 64, STRUCTURE_ROPES = 4 };
 
 struct structure {
     const char *name, *family; /* family: model_type of the part that makes text */
@@ -120,9 +177,15 @@ struct structure {
     const char *act; /* as the configuration calls it: "silu"; "" = the family's */
     enum model_position position;
     double rope_theta;
-    const char *rope_scaling; /* "llama3", "yarn"; NULL = positions as they are */
-    int64_t draft_layers;     /* layers that only draft tokens (MTP); not counted anywhere here */
-    const char *encoder;      /* "vision_config": weights besides, not counted; NULL = none */
+    const char *rope_scaling;           /* "llama3", "yarn"; NULL = positions as they are */
+    struct rope ropes[STRUCTURE_ROPES]; /* each once; the first is that of rope_theta */
+    int32_t n_ropes;
+    double norm_offset;     /* is added to the weights of RMS norms (Gemma: 1) */
+    double embedding_scale; /* of what comes from the embedding; 0 = as it is */
+    const char *uncomputed; /* a key that changes numbers and that the family does not read; NULL =
+                               none */
+    int64_t draft_layers;   /* layers that only draft tokens (MTP); not counted anywhere here */
+    const char *encoder;    /* "vision_config": weights besides, not counted; NULL = none */
 };
 
 /* ---- making one ------------------------------------------------------------------------------ */
