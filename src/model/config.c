@@ -21,10 +21,10 @@ static const struct {
     const char *type;
     enum model_family family;
 } families[] = {
-    {"qwen3", MODEL_QWEN3},         {"llama", MODEL_LLAMA}, {"bloom", MODEL_BLOOM},
-    {"mistral", MODEL_LLAMA},       {"qwen2", MODEL_LLAMA}, {"internlm", MODEL_LLAMA},
-    {"qwen", MODEL_QWEN},           {"phi", MODEL_PHI},     {"mixtral", MODEL_MIXTRAL},
-    {"qwen3_moe", MODEL_QWEN3_MOE},
+    {"qwen3", MODEL_QWEN3},         {"llama", MODEL_LLAMA},     {"bloom", MODEL_BLOOM},
+    {"mistral", MODEL_LLAMA},       {"qwen2", MODEL_LLAMA},     {"internlm", MODEL_LLAMA},
+    {"qwen", MODEL_QWEN},           {"phi", MODEL_PHI},         {"mixtral", MODEL_MIXTRAL},
+    {"qwen3_moe", MODEL_QWEN3_MOE}, {"gpt_oss", MODEL_GPT_OSS}, {"gemma3_text", MODEL_GEMMA3},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -167,33 +167,6 @@ enum st model_check_uniform(const struct model *m, struct err *e)
     err_set(e, ST_INPUT, "model %s: layers of type %s have no operators of their own here yet",
             m->name, model_family_name(m));
     return err_hint(e, "`twinfer model inspect` has its parameters and what it keeps per token");
-}
-
-enum st model_check_computed(const struct model *m, struct err *e)
-{
-    const struct structure *s = m->structure;
-    TRY(model_check_uniform(m, e));
-    if (formats_quantised(m)) {
-        err_set(e, ST_INPUT, "model %s: no engine here computes quantised weights (%s)", m->name,
-                precision_name(m->weights));
-        return err_hint(e, "`twinfer simulate` predicts it");
-    }
-    if (s && s->rope_scaling) {
-        err_set(e, ST_INPUT, "model %s: no engine here computes rotary positions of type %s",
-                m->name, s->rope_scaling);
-        return err_hint(e, "`twinfer simulate` predicts it");
-    }
-    if (s && m->act == ACT_SILU_GATED && *s->act && strcmp(s->act, "silu") != 0 &&
-        strcmp(s->act, "swish") != 0) {
-        err_set(e, ST_INPUT, "model %s: no engine here computes a gated MLP with %s", m->name,
-                s->act);
-        return err_hint(e, "`twinfer simulate` predicts it");
-    }
-    if (m->family == MODEL_QWEN3 || m->family == MODEL_LLAMA || m->family == MODEL_BLOOM)
-        return ST_OK;
-    err_set(e, ST_INPUT, "model %s: no engine here computes models of type %s", m->name,
-            model_family_name(m));
-    return err_hint(e, "`twinfer simulate` serves it on a bundle profiled elsewhere");
 }
 
 /* ---- token ids ---------------------------------------------------------------------------------

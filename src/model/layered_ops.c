@@ -189,6 +189,8 @@ static void add_attention(struct rows *r, const struct attention *t)
     r->out->ops[r->out->n - 1].line.key_flop = latent_key_flop(t);
     add_scores(r, OP_ATTN_DECODE, t, t->k_dim, t->v_dim);
     add_products(r, OP_ATTN_POST_PROJ, &t->weights, attention_out, 0);
+    if (t->out_norm) /* its weights are counted with the norm before */
+        add_norm(r, OP_ATTN_OUT_NORM, AXIS_TOKENS, OP_IN_LAYER, 0);
 }
 
 /* ---- MLP ------------------------------------------------------------------------------------- */
@@ -227,6 +229,8 @@ static void add_mlp(struct rows *r, const struct mlp *p)
     if (dense)
         add_act(r, OP_MLP_ACT, p, (double)dense);
     add_products(r, OP_MLP_DOWN_PROJ, &p->weights, dense_out, 0);
+    if (p->out_norm)
+        add_norm(r, OP_MLP_OUT_NORM, AXIS_TOKENS, OP_IN_LAYER, 0);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */

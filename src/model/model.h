@@ -23,6 +23,8 @@ enum model_family {
     MODEL_PHI,
     MODEL_MIXTRAL,
     MODEL_QWEN3_MOE,
+    MODEL_GPT_OSS,
+    MODEL_GEMMA3,
     MODEL_OTHER, /* structure->family */
 };
 
@@ -99,8 +101,26 @@ enum st model_check_uniform(const struct model *m, struct err *e);
 /* ST_INPUT for more than OP_ROWS rows: for what holds times by row. */
 enum st model_check_rows(const struct model *m, struct err *e);
 /* ST_INPUT for what can be described and predicted but no engine here computes, by name: families,
- * scaled rotary positions, other activations, quantised weights. */
+ * types of rotary positions, activations and routers, kinds of attention with heads of their own,
+ * quantised weights. What one engine lacks besides, it refuses itself. */
 enum st model_check_computed(const struct model *m, struct err *e);
+
+/* ---- layers, as engines compute them ----------------------------------------------------------
+ *
+ * All kinds of attention of a model that engines compute have the heads, KV heads and head_dim of
+ * struct model; its MLPs may differ in width. What else they compute is in the structure. */
+
+/* m->structure, or one made from the dimensions: one kind of each, without projections. */
+const struct structure *model_structure(struct arena *a, const struct model *m);
+/* Kinds of a layer: places in the structure's lists. 0 where layers are alike. */
+int32_t model_attention_of(const struct model *m, int64_t layer);
+int32_t model_mlp_of(const struct model *m, int64_t layer);
+/* Width of a layer's MLP or of one of its experts, and whether it has a gate: its first product has
+ * 2 or 1 times the width rows. */
+int64_t model_intermediate(const struct model *m, int64_t layer);
+bool model_gated(const struct model *m);
+int64_t model_experts(const struct model *m, int64_t layer); /* 0 = a dense MLP */
+struct rope model_rope(const struct model *m, int32_t i);    /* structure.ropes[i] */
 
 /* ---- operators --------------------------------------------------------------------------- */
 
@@ -116,6 +136,7 @@ enum op_kind {
     OP_ATTN_PREFILL,   /* attention of the prefill chunks                                     */
     OP_ATTN_DECODE,    /* attention of the decode rows                                        */
     OP_ATTN_POST_PROJ, /* [T, heads head_dim] x [heads head_dim, hidden]                      */
+    OP_ATTN_OUT_NORM,  /* of the attention's output, before it is added (Gemma 3)             */
     OP_POST_ATTN_NORM, /* post_attention_layernorm                                            */
     OP_MLP_UP_PROJ,    /* gate and up together: [T, hidden] x [hidden, 2 intermediate]        */
     OP_MLP_ACT,
@@ -124,12 +145,13 @@ enum op_kind {
     OP_MOE_UP_PROJ, /* gate and up of each token's experts, one GEMM per expert            */
     OP_MOE_ACT,
     OP_MOE_DOWN_PROJ,
-    OP_MOE_COMBINE, /* weighted sum of each token's experts                                */
-    OP_ADD,         /* both residual additions of a layer, as Vidur counts them            */
-    OP_FINAL_NORM,  /* final_layernorm (ours), rows that are sampled only                  */
-    OP_LM_HEAD,     /* lm_head (ours): [rows, hidden] x [hidden, vocab]                    */
-    OP_SAMPLE,      /* sample (ours): greedy argmax over [rows, vocab]                     */
-    OP_GAP,         /* gap (ours): between kernels, no work of the model: never in its list */
+    OP_MOE_COMBINE,  /* weighted sum of each token's experts                                */
+    OP_MLP_OUT_NORM, /* of the MLP's output, before it is added                             */
+    OP_ADD,          /* both residual additions of a layer, as Vidur counts them            */
+    OP_FINAL_NORM,   /* final_layernorm (ours), rows that are sampled only                  */
+    OP_LM_HEAD,      /* lm_head (ours): [rows, hidden] x [hidden, vocab]                    */
+    OP_SAMPLE,       /* sample (ours): greedy argmax over [rows, vocab]                     */
+    OP_GAP,          /* gap (ours): between kernels, no work of the model: never in its list */
     OP_KINDS,
 };
 
@@ -234,17 +256,26 @@ int32_t *op_rows_by_layer(struct arena *a, const struct model *m);
 /* Place of a row in the list; NULL = the model has no such operator. */
 const struct op *op_list_at(const struct op_list *l, int32_t row);
 
-/* Operators in order of execution. */
+/* Operators in order of execution. kinds stands apart, because rules are found by it. */
 struct op_steps {
     enum op_kind kinds[OP_KINDS + 1];
+    int32_t parts[OP_KINDS + 1]; /* op.part: kind of attention or MLP */
+    int32_t rows[OP_KINDS + 1];  /* place in the list of model_ops: where its time belongs */
     int n;
 };
+enum { LAYER_KINDS_MOST = 8 };
 /* The list as steps: OP_ADD, listed once a layer, is executed after each of the two parts whose
- * output it adds to the residual stream. */
+ * output it adds to the residual stream. Layers of the same kinds of attention and MLP share their
+ * steps; model_check_computed refuses more than LAYER_KINDS_MOST pairs. */
 struct model_steps {
-    struct op_steps before, layer, after; /* layer: of each layer */
+    struct op_steps before, after;
+    struct op_steps layers[LAYER_KINDS_MOST];
+    int32_t attentions[LAYER_KINDS_MOST], mlps[LAYER_KINDS_MOST]; /* their kinds */
+    int32_t n_layers;
 };
 void model_steps(const struct model *m, struct model_steps *out);
+const struct op_steps *model_layer_steps(const struct model_steps *s, const struct model *m,
+                                         int64_t layer);
 
 /* Formulas stand above the function in ops.c. element_bytes: 4 float32, 2 bfloat16. */
 struct op_cost op_cost(const struct model *m, const struct op *op, const struct op_load *load,

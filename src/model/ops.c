@@ -20,6 +20,7 @@ static const struct {
     [OP_ATTN_PREFILL] = {"attn_prefill", AXIS_PREFILL, OP_IN_LAYER},
     [OP_ATTN_DECODE] = {"attn_decode", AXIS_DECODE, OP_IN_LAYER},
     [OP_ATTN_POST_PROJ] = {"attn_post_proj", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_ATTN_OUT_NORM] = {"attn_output_layernorm", AXIS_TOKENS, OP_IN_LAYER},
     [OP_POST_ATTN_NORM] = {"post_attention_layernorm", AXIS_TOKENS, OP_IN_LAYER},
     [OP_MLP_UP_PROJ] = {"mlp_up_proj", AXIS_TOKENS, OP_IN_LAYER},
     [OP_MLP_ACT] = {"mlp_act", AXIS_TOKENS, OP_IN_LAYER},
@@ -29,6 +30,7 @@ static const struct {
     [OP_MOE_ACT] = {"moe_act", AXIS_TOKENS, OP_IN_LAYER},
     [OP_MOE_DOWN_PROJ] = {"moe_down_proj", AXIS_TOKENS, OP_IN_LAYER},
     [OP_MOE_COMBINE] = {"moe_combine", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MLP_OUT_NORM] = {"mlp_output_layernorm", AXIS_TOKENS, OP_IN_LAYER},
     [OP_ADD] = {"add", AXIS_TOKENS, OP_IN_LAYER},
     [OP_FINAL_NORM] = {"final_layernorm", AXIS_ROWS, OP_AFTER_LAYERS},
     [OP_LM_HEAD] = {"lm_head", AXIS_ROWS, OP_AFTER_LAYERS},
@@ -165,26 +167,73 @@ void op_list_add_gap(struct op_list *l)
                                  .repeat = 1};
 }
 
-static void add_step(struct op_steps *s, enum op_kind k)
+static void add_step(struct op_steps *s, const struct op_list *l, int row)
 {
-    s->kinds[s->n++] = k;
+    ASSERT(s->n <= OP_KINDS);
+    s->kinds[s->n] = l->ops[row].kind;
+    s->parts[s->n] = l->ops[row].part;
+    s->rows[s->n++] = row;
+}
+
+static int row_of(const struct op_list *l, enum op_kind k)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->ops[i].kind == k)
+            return i;
+    err_bug("an operator that every model has", __FILE__, __LINE__);
+}
+
+/* Whether an operator of a layer is the attention's; the others are the MLP's. */
+static bool is_of_attention(enum op_kind k)
+{
+    return k >= OP_INPUT_NORM && k <= OP_ATTN_OUT_NORM;
+}
+
+/* The steps of one part, and the addition of its output. */
+static void add_part(struct op_steps *s, const struct op_list *l, bool attention, int32_t part)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->ops[i].where == OP_IN_LAYER && l->ops[i].kind != OP_ADD &&
+            is_of_attention(l->ops[i].kind) == attention && l->ops[i].part == part)
+            add_step(s, l, i);
+    add_step(s, l, row_of(l, OP_ADD));
+}
+
+static int32_t find_pair(const struct model_steps *s, int32_t attention, int32_t mlp)
+{
+    for (int32_t i = 0; i < s->n_layers; i++)
+        if (s->attentions[i] == attention && s->mlps[i] == mlp)
+            return i;
+    return s->n_layers;
 }
 
 void model_steps(const struct model *m, struct model_steps *out)
 {
-    struct op_steps *const parts[] = {[OP_BEFORE_LAYERS] = &out->before,
-                                      [OP_IN_LAYER] = &out->layer,
-                                      [OP_AFTER_LAYERS] = &out->after};
-    struct op_list list;
+    struct op_list *l = mem_alloc(sizeof *l);
     *out = (struct model_steps){0};
-    model_ops(m, &list);
-    for (int i = 0; i < list.n; i++) {
-        const enum op_kind k = list.ops[i].kind;
-        if (k != OP_ADD)
-            add_step(parts[list.ops[i].where], k);
-        if (k == OP_ATTN_POST_PROJ || k == OP_MLP_DOWN_PROJ || k == OP_MOE_COMBINE)
-            add_step(&out->layer, OP_ADD);
+    model_ops(m, l);
+    for (int i = 0; i < l->n; i++)
+        if (l->ops[i].where != OP_IN_LAYER)
+            add_step(l->ops[i].where == OP_BEFORE_LAYERS ? &out->before : &out->after, l, i);
+    for (int64_t layer = 0; layer < m->layers; layer++) {
+        const int32_t attention = model_attention_of(m, layer), mlp = model_mlp_of(m, layer);
+        const int32_t at = find_pair(out, attention, mlp);
+        if (at < out->n_layers)
+            continue;
+        ASSERT(at < LAYER_KINDS_MOST);
+        out->attentions[at] = attention;
+        out->mlps[at] = mlp;
+        out->n_layers++;
+        add_part(&out->layers[at], l, true, attention);
+        add_part(&out->layers[at], l, false, mlp);
     }
+    mem_free(l);
+}
+
+const struct op_steps *model_layer_steps(const struct model_steps *s, const struct model *m,
+                                         int64_t layer)
+{
+    return &s->layers[find_pair(s, model_attention_of(m, layer), model_mlp_of(m, layer))];
 }
 
 /* ---- cost ------------------------------------------------------------------------------------
@@ -286,6 +335,8 @@ static struct work op_work(const struct model *m, const struct op *op, const str
     case OP_EMB_NORM:
     case OP_INPUT_NORM:
     case OP_POST_ATTN_NORM:
+    case OP_ATTN_OUT_NORM:
+    case OP_MLP_OUT_NORM:
         return norm_work(m, t);
     case OP_FINAL_NORM:
         return norm_work(m, r);

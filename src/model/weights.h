@@ -80,6 +80,7 @@ enum weight_part {
     WEIGHT_QKV,  /* all of them, in the order [head][q, k, v][head_dim] */
     WEIGHT_GATE, /* the first intermediate rows of [gate | up] */
     WEIGHT_UP,
+    WEIGHT_GATE_UP, /* both, in the order [intermediate][gate, up] */
 };
 
 /* Place of a tensor in the model. */
@@ -88,14 +89,23 @@ struct weight_place {
     enum op_kind op; /* operator that reads it; OP_EMB: also read by OP_LM_HEAD of a tied model */
     enum weight_part part;
     bool bias;
+    bool transposed; /* [in features, out features]: rows of the weight are its columns */
+    int64_t expert;  /* whose it is; 0 where there are none */
+    int64_t pieces;  /* experts that stand one behind the other in it: [pieces, ...]; else 1 */
 };
 
 /* Hugging Face names and shapes of every tensor of the model, float32, in order of use; a tied
  * lm_head is not among them. data is NULL. (*places)[i] is that of tensor i; places may be NULL. */
 struct tensor *model_tensors(struct arena *a, const struct model *m, struct weight_place **places,
                              size_t *n);
-/* Row of the operator's weight, or of its biases, that row r of a tensor of that part holds. */
-int64_t weight_row(const struct model *m, enum weight_part part, int64_t r);
+/* One expert's piece of a tensor: without its first dimension, with the bytes that belong to it.
+ * *first is its first element in the whole, of which random weights are drawn. The whole where
+ * pieces is 1. */
+struct tensor weight_piece(const struct tensor *t, const struct weight_place *p, int64_t i,
+                           struct weight_place *place, int64_t *first);
+/* Row of the operator's weight, or of its biases, that row r of a tensor of that place holds; of
+ * transposed ones: that column r holds. */
+int64_t weight_row(const struct model *m, const struct weight_place *p, int64_t r);
 
 /* `model init`: writes config.json (with dtype float32) and model.safetensors, whose metadata says
  * which random weights they are (model/random.h), and copies the tokenizer files of from_dir, into

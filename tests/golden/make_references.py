@@ -31,8 +31,10 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import (AutoModelForCausalLM, AutoTokenizer, BloomConfig, BloomForCausalLM, LlamaConfig,
-                          LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+from transformers import (AutoModelForCausalLM, AutoTokenizer, BloomConfig, BloomForCausalLM, Gemma3ForCausalLM,
+                          Gemma3TextConfig, GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -67,6 +69,46 @@ def model_configs():
             **common, intermediate_size=88, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
             rms_norm_eps=1e-5, tie_word_embeddings=False, max_position_embeddings=2048,
             rope_parameters={"rope_type": "default", "rope_theta": 1e4}), 1004),
+        "llama3": (LlamaForCausalLM, LlamaConfig(
+            **common, intermediate_size=72, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, head_dim=32,
+            rms_norm_eps=1e-5, tie_word_embeddings=True, max_position_embeddings=512,
+            rope_parameters={"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0,
+                             "high_freq_factor": 4.0, "original_max_position_embeddings": 64}), 1031),
+        "qwen2": (Qwen2ForCausalLM, Qwen2Config(
+            **common, intermediate_size=88, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+            rms_norm_eps=1e-6, tie_word_embeddings=True, max_position_embeddings=2048,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6}), 1032),
+        "mistral": (MistralForCausalLM, MistralConfig(
+            **common, intermediate_size=88, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+            rms_norm_eps=1e-5, tie_word_embeddings=False, max_position_embeddings=2048, sliding_window=11,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e4}), 1033),
+        "mixtral": (MixtralForCausalLM, MixtralConfig(
+            **common, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            num_local_experts=4, num_experts_per_tok=2, rms_norm_eps=1e-5, tie_word_embeddings=False,
+            max_position_embeddings=2048, sliding_window=None, rope_parameters={"rope_type": "default", "rope_theta": 1e6}),
+            1033),
+        "qwen3_moe": (Qwen3MoeForCausalLM, Qwen3MoeConfig(
+            **common, intermediate_size=72, moe_intermediate_size=24, num_hidden_layers=3, num_attention_heads=4,
+            num_key_value_heads=2, head_dim=32, num_experts=8, num_experts_per_tok=3, norm_topk_prob=False,
+            mlp_only_layers=[1], rms_norm_eps=1e-6, tie_word_embeddings=False, max_position_embeddings=2048,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6}), 1031),
+        "qwen3_moe_norm": (Qwen3MoeForCausalLM, Qwen3MoeConfig(
+            **common, intermediate_size=72, moe_intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, head_dim=32, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True,
+            rms_norm_eps=1e-6, tie_word_embeddings=False, max_position_embeddings=2048,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6}), 1031),
+        "gpt_oss": (GptOssForCausalLM, GptOssConfig(
+            **common, intermediate_size=28, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=32,
+            num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5, tie_word_embeddings=False, sliding_window=9,
+            max_position_embeddings=1024, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+            rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                             "truncate": False, "original_max_position_embeddings": 32}), 1031),
+        "gemma3": (Gemma3ForCausalLM, Gemma3TextConfig(
+            **common, intermediate_size=72, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=24,
+            query_pre_attn_scalar=20, rms_norm_eps=1e-6, tie_word_embeddings=True, sliding_window=10,
+            max_position_embeddings=1024, layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+                             "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}), 1031),
         "bloom": (BloomForCausalLM, BloomConfig(**common, n_layer=2, n_head=4), 1013),
         "bloom_h6": (BloomForCausalLM, BloomConfig(**common, n_layer=2, n_head=6), 1016),
     }
@@ -78,10 +120,16 @@ def randomize(model, seed):
     rng = np.random.default_rng(seed)
     for name, p in sorted(model.named_parameters()):
         x = rng.standard_normal(tuple(p.shape))
-        if p.dim() > 1:
-            x *= 0.3 if "embed" in name or "lm_head" in name else 0.15
-        elif name.endswith("bias"):
+        if name.endswith("bias"):
             x *= 0.1
+        elif name.endswith("sinks"):
+            x *= 1.5
+        elif "experts" in name:  # wide enough to reach gpt-oss's limit of 7
+            x *= 1.2 if model.config.model_type == "gpt_oss" and "gate_up" in name else 0.3
+        elif p.dim() > 1:
+            x *= 0.3 if "embed" in name or "lm_head" in name else 0.15
+        elif model.config.model_type == "gemma3_text":  # the weight of a norm is what is above 1
+            x = 0.2 * x if not name.endswith("model.norm.weight") else x - 1
         elif not name.endswith(("model.norm.weight", "ln_f.weight")):
             x = 1 + 0.2 * x
         p.data.copy_(torch.from_numpy(x))
@@ -121,26 +169,49 @@ def check(name, model, ref):
     NOTES.append(f"{name}: " + ", ".join(f"{k} {v:.2g}" for k, v in facts.items()))
 
 
+def published(name, config):
+    """gpt_oss and gemma3 are written in the form of transformers 4, as their published files are."""
+    if name == "gpt_oss":
+        d = hub_config(config)
+        return {**d, "experts_per_token": d["num_experts_per_tok"], "swiglu_limit": 7.0}
+    if name == "gemma3":
+        d = config.to_dict()
+        ropes = d.pop("rope_parameters")
+        d.pop("layer_types")
+        d.update(rope_theta=ropes["full_attention"]["rope_theta"], rope_local_base_freq=ropes["sliding_attention"]["rope_theta"],
+                 rope_scaling={"rope_type": "linear", "factor": ropes["full_attention"]["factor"]},
+                 sliding_window_pattern=3, torch_dtype=d.pop("dtype"))
+        return {k: v for k, v in d.items() if v is not None and k not in DEFAULTS}
+    return None
+
+
+DEFAULTS = ("layer_types", "pad_token_id", "_name_or_path", "chunk_size_feed_forward", "id2label", "label2id",
+            "is_encoder_decoder", "output_attentions", "output_hidden_states", "return_dict", "problem_type")
+
+
 def hub_config(config):
     """The form of transformers 4, in which nearly all published config.json files are written."""
     d = config.to_dict()
     rope = d.pop("rope_parameters")
-    d.update(rope_theta=rope["rope_theta"], rope_scaling=None, torch_dtype=d.pop("dtype"))
-    for key in ("layer_types", "pad_token_id", "_name_or_path", "chunk_size_feed_forward", "id2label", "label2id",
-                "is_encoder_decoder", "output_attentions", "output_hidden_states", "return_dict", "problem_type"):
-        d.pop(key, None)
+    theta = rope.pop("rope_theta")
+    d.update(rope_theta=theta, rope_scaling=rope if rope["rope_type"] != "default" else None, torch_dtype=d.pop("dtype"))
+    for key in DEFAULTS:
+        if key != "layer_types" or d["model_type"] != "gpt_oss":
+            d.pop(key, None)
     return d
 
 
 def make_models():
     for name, (cls, config, seed) in model_configs().items():
         where = MODELS / name
-        model = cls._from_config(config).eval()
+        model = cls._from_config(config, experts_implementation="eager").eval()
         randomize(model, seed)
         ref = reference(model, seed + 100)
         check(name, model, ref)
         model.save_pretrained(where)
         (where / "generation_config.json").unlink()
+        if published(name, config):
+            write_json(where / "config.json", published(name, config))
         save_file(ref, where / "reference.safetensors")
         if name == "bloom_h6":  # the published BLOOM files have no "transformer." in front of their names
             tensors = load_file(where / "model.safetensors")
@@ -159,7 +230,8 @@ def make_models():
 @torch.no_grad()
 def verify_model(where, ref):
     """What lies on disk, loaded anew, must give the same bits."""
-    model = AutoModelForCausalLM.from_pretrained(where, attn_implementation="eager", dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(where, attn_implementation="eager", experts_implementation="eager",
+                                                 dtype=torch.float32).eval()
     assert torch.equal(model(ref["input_ids"][None], use_cache=True).logits[0], ref["prefill_logits"]), where
 
 

@@ -18,10 +18,17 @@ static operator_fn *const operators[OP_KINDS] = {
     [OP_ATTN_PREFILL] = op_attn_prefill,
     [OP_ATTN_DECODE] = op_attn_decode,
     [OP_ATTN_POST_PROJ] = op_attn_post_proj,
+    [OP_ATTN_OUT_NORM] = op_attn_out_norm,
     [OP_POST_ATTN_NORM] = op_post_attn_norm,
     [OP_MLP_UP_PROJ] = op_mlp_up_proj,
     [OP_MLP_ACT] = op_mlp_act,
     [OP_MLP_DOWN_PROJ] = op_mlp_down_proj,
+    [OP_MOE_ROUTER] = op_moe_router,
+    [OP_MOE_UP_PROJ] = op_moe_up_proj,
+    [OP_MOE_ACT] = op_moe_act,
+    [OP_MOE_DOWN_PROJ] = op_moe_down_proj,
+    [OP_MOE_COMBINE] = op_moe_combine,
+    [OP_MLP_OUT_NORM] = op_mlp_out_norm,
     [OP_ADD] = op_add,
     [OP_FINAL_NORM] = op_final_norm,
     [OP_LM_HEAD] = op_lm_head,
@@ -51,7 +58,7 @@ void forward_run(struct forward *f)
     memset(f->op_s, 0, sizeof f->op_s);
     run_steps(f, &f->steps.before, 0);
     for (int64_t layer = 0; layer < f->m->layers; layer++)
-        run_steps(f, &f->steps.layer, layer);
+        run_steps(f, model_layer_steps(&f->steps, f->m, layer), layer);
     if (f->b->n_rows > 0)
         run_steps(f, &f->steps.after, 0);
 }
@@ -69,11 +76,38 @@ static double kv_floats(const struct forward *f)
            (double)f->m->kv_heads * (double)f->m->head_dim;
 }
 
+/* What the layers' MLPs need at most, of a token. */
+struct mlp_most {
+    int64_t up, act, experts, experts_per_token;
+};
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct mlp_most mlp_most(const struct forward *f)
+{
+    struct mlp_most most = {0};
+    for (int32_t i = 0; i < f->s->n_mlps; i++) {
+        const struct mlp *p = &f->s->mlp[i];
+        const int64_t rows = p->experts ? p->experts_per_token : 1;
+        most.up = larger(most.up, rows * (p->gated ? 2 : 1) * p->intermediate);
+        most.act = larger(most.act, rows * gemm_ld(p->intermediate));
+        most.experts = larger(most.experts, p->experts);
+        most.experts_per_token = larger(most.experts_per_token, p->experts_per_token);
+    }
+    return most;
+}
+
 static double buffer_floats(const struct forward *f)
 {
     const struct model *m = f->m;
+    const struct mlp_most mlp = mlp_most(f);
     const double q = (double)(m->heads * m->head_dim), kv = (double)(m->kv_heads * m->head_dim);
-    const double per_token = 3.0 * (double)m->hidden + 2 * (q + kv) + 3.0 * (double)m->intermediate;
+    const double hidden = (double)m->hidden * (double)(3 + 2 * mlp.experts_per_token);
+    const double per_token = hidden + 2 * (q + kv) +
+                             (double)(mlp.up + mlp.act + mlp.experts + 4 * mlp.experts_per_token);
     return (double)f->max_tokens * per_token + (double)f->max_rows * (double)(m->vocab + m->hidden);
 }
 
@@ -105,17 +139,20 @@ static size_t place_buffers(struct forward *f, float *base)
 {
     const struct model *m = f->m;
     const int64_t t = f->max_tokens, rows = f->max_rows, q = m->heads * m->head_dim;
-    const int64_t up = m->act == ACT_SILU_GATED ? 2 : 1;
+    const struct mlp_most mlp = mlp_most(f);
     float *at = base;
     f->h_ld = gemm_ld(m->hidden);
     f->att_ld = gemm_ld(q);
-    f->act_ld = gemm_ld(m->intermediate);
     f->x = piece(&at, t * m->hidden);
     f->h = piece(&at, (t > rows ? t : rows) * f->h_ld);
     f->qkv = piece(&at, t * (q + 2 * m->kv_heads * m->head_dim));
     f->att = piece(&at, t * f->att_ld);
-    f->up = piece(&at, t * up * m->intermediate);
-    f->act = piece(&at, t * f->act_ld);
+    f->up = piece(&at, t * mlp.up);
+    f->act = piece(&at, t * mlp.act);
+    f->experts.logits = piece(&at, t * mlp.experts);
+    f->experts.weights = piece(&at, t * mlp.experts_per_token);
+    f->experts.in = piece(&at, t * mlp.experts_per_token * f->h_ld);
+    f->experts.out = piece(&at, t * mlp.experts_per_token * m->hidden);
     f->y = piece(&at, t * m->hidden);
     f->logits = piece(&at, rows * m->vocab);
     return (size_t)(at - base);
@@ -152,6 +189,12 @@ static enum st alloc_buffers(struct forward *f, struct err *e)
     pages_touch(&f->buffers, f->pool);
     place_buffers(f, f->buffers.base);
 
+    const struct mlp_most mlp = mlp_most(f);
+    const int64_t routed = f->max_tokens * mlp.experts_per_token;
+    f->experts.chosen = arena_array(f->arena, int32_t, routed);
+    f->experts.at = arena_array(f->arena, int32_t, routed);
+    f->experts.token = arena_array(f->arena, int32_t, routed);
+    f->experts.groups = arena_array(f->arena, struct gemm_group, mlp.experts);
     f->ids_out = arena_array(f->arena, int32_t, f->max_rows);
     const int threads = pool_threads(f->pool);
     f->scratch = arena_array(f->arena, struct attention_scratch *, threads);
@@ -174,9 +217,12 @@ static void prepare_positions(struct forward *f)
     if (f->max_position > f->m->max_positions)
         f->max_position = f->m->max_positions;
     const int64_t half = f->m->head_dim / 2;
-    f->cosine = arena_array(f->arena, float, f->max_position *half);
-    f->sine = arena_array(f->arena, float, f->max_position *half);
-    positions_rotation(f->m, f->max_position, f->cosine, f->sine);
+    for (int32_t i = 0; i < f->s->n_ropes; i++) {
+        f->cosine[i] = arena_array(f->arena, float, f->max_position *half);
+        f->sine[i] = arena_array(f->arena, float, f->max_position *half);
+        positions_rotation(&f->s->ropes[i], f->m->head_dim, f->max_position, f->cosine[i],
+                           f->sine[i]);
+    }
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -212,6 +258,7 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
                           .max_rows = p->max_rows,
                           .sample_vocab = p->sample_vocab ? p->sample_vocab : p->model->vocab,
                           .arena = arena_new()};
+    f->s = model_structure(f->arena, f->m);
     TRY(check_params(p, e));
     TRY(check_fits(f, e));
     model_steps(f->m, &f->steps);

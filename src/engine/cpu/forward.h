@@ -11,6 +11,11 @@
  *   y    [T, hidden]                      output of a projection, before the residual add
  *   logits [R, vocab], ids_out [R]
  *
+ * Of models with experts, X of E per token (struct experts): T X rows of up, act and of
+ *
+ *   in   [T X, hidden]                    h of each token's experts, grouped by expert
+ *   out  [T X, hidden]                    their outputs
+ *
  * KV cache of one layer: k [blocks, kv_heads, head_dim, block_size], v [blocks, kv_heads,
  * block_size, head_dim]. Keys stand transposed: scores of neighbouring keys are one vector. */
 #ifndef ENGINE_CPU_FORWARD_H
@@ -22,8 +27,22 @@
 
 struct attention_scratch; /* buffers of one thread for one item of attention */
 
+/* Which experts each token of the batch goes through: written by the router, read until their
+ * outputs are summed. */
+struct experts {
+    float *logits;             /* [T, E] */
+    float *weights;            /* [T, X] */
+    int32_t *chosen;           /* [T, X] */
+    int32_t *at;               /* [T, X] row of in and out */
+    int32_t *token;            /* [T X] token of that row */
+    struct gemm_group *groups; /* [E] rows of each expert that is hit */
+    int64_t n_groups;
+    float *in, *out;
+};
+
 struct forward {
     const struct model *m;
+    const struct structure *s; /* of m: what its kinds of layers compute */
     const struct kernels *kn;
     struct pool *pool;
     struct cpu_weights w;
@@ -35,11 +54,13 @@ struct forward {
     struct pages buffers, cache;
     struct ready *ready; /* touches the cache's other blocks; NULL = none */
     float *x, *h, *qkv, *att, *up, *act, *y, *logits;
-    int64_t h_ld, att_ld, act_ld;
+    struct experts experts;
+    int64_t h_ld, att_ld;
     int32_t *ids_out;
-    float *k, *v;                       /* [layers] of the shapes above */
-    int64_t layer_floats;               /* of k, and of v */
-    float *cosine, *sine;               /* [max_position, head_dim / 2]; NULL = ALiBi */
+    float *k, *v;                   /* [layers] of the shapes above */
+    int64_t layer_floats;           /* of k, and of v */
+    float *cosine[STRUCTURE_ROPES]; /* [max_position, head_dim / 2] of each of s->ropes */
+    float *sine[STRUCTURE_ROPES];
     float *slopes;                      /* [heads]; NULL = rotary */
     int64_t max_position;               /* positions the model and the cache allow */
     struct attention_scratch **scratch; /* [threads] */
@@ -65,12 +86,20 @@ void forward_run(struct forward *f);
 typedef void operator_fn(struct forward *f, int64_t layer);
 
 /* ops_token.c */
-operator_fn op_emb, op_emb_norm, op_input_norm, op_qk_norm, op_rope, op_post_attn_norm, op_mlp_act,
-    op_add, op_final_norm, op_sample;
+operator_fn op_emb, op_emb_norm, op_input_norm, op_qk_norm, op_rope, op_attn_out_norm,
+    op_post_attn_norm, op_mlp_act, op_mlp_out_norm, op_add, op_final_norm, op_sample;
 /* ops_matmul.c */
 operator_fn op_attn_pre_proj, op_attn_post_proj, op_mlp_up_proj, op_mlp_down_proj, op_lm_head;
+/* ops_experts.c */
+operator_fn op_moe_router, op_moe_up_proj, op_moe_act, op_moe_down_proj, op_moe_combine;
 /* ops_attention.c */
 operator_fn op_kv_save, op_attn_prefill, op_attn_decode;
+
+/* row() for every row of n, each costing about `floats` floats of work, by all threads. */
+void forward_rows(struct forward *f, int64_t layer, int64_t n, int64_t floats,
+                  void (*row)(struct forward *f, int64_t layer, int64_t row));
+/* Between the two products of an MLP or an expert of that layer; gate stands in front of up. */
+void forward_act(const struct forward *f, int64_t layer, const float *up, float *out);
 
 size_t attention_scratch_bytes(const struct model *m);
 

@@ -49,6 +49,11 @@ void gemm_get_row(const struct kernels *kn, const struct matrix *w, int64_t j, f
         row[i] = at[i * kn->panel];
 }
 
+float *gemm_at(const struct kernels *kn, const struct matrix *w, int64_t j, int64_t i)
+{
+    return row_start(kn, w, j) + i * kn->panel;
+}
+
 struct job {
     const struct kernels *kn;
     const struct matrix *w;
@@ -143,16 +148,70 @@ static void panel_group(void *ctx, int64_t item, int thread)
         ragged_panel(j, whole, cut_at(j, i));
 }
 
+/* Panels that a thread takes at a time, of so many of all products together. */
+static int64_t group_of(const struct pool *pool, int64_t panels)
+{
+    const int64_t group = panels / (4 * pool_threads(pool));
+    return group > GROUP_MAX ? GROUP_MAX : group < 1 ? 1 : group;
+}
+
 void gemm_run(struct pool *pool, const struct kernels *kn, const struct matrix *w, int64_t rows,
               const float *x, int64_t ldx, float *y)
 {
     if (rows == 0)
         return;
     const int64_t panels = n_panels(kn, w->m);
-    int64_t group = panels / (4 * pool_threads(pool));
-    group = group > GROUP_MAX ? GROUP_MAX : group < 1 ? 1 : group;
+    int64_t group = group_of(pool, panels);
     if (rows * w->m * w->k <= INLINE_MACS)
         group = panels;
     struct job j = {kn, w, rows, group, x, ldx, y};
     pool_run(pool, (panels + group - 1) / group, panel_group, &j);
+}
+
+struct group_job {
+    const struct kernels *kn;
+    const struct gemm_group *groups;
+    int64_t items_each, group;
+    const float *x;
+    int64_t ldx;
+    float *y;
+};
+
+static void group_item(void *ctx, int64_t item, int thread)
+{
+    const struct group_job *g = ctx;
+    const struct gemm_group *one = &g->groups[item / g->items_each];
+    struct job j = {.kn = g->kn,
+                    .w = one->w,
+                    .rows = one->rows,
+                    .group = g->group,
+                    .x = g->x + one->first * g->ldx,
+                    .ldx = g->ldx,
+                    .y = g->y + one->first * one->w->m};
+    panel_group(&j, item % g->items_each, thread);
+}
+
+void gemm_run_groups(struct pool *pool, const struct kernels *kn, const struct gemm_group *groups,
+                     int64_t n, const float *x, int64_t ldx, float *y)
+{
+    if (n == 0)
+        return;
+    const int64_t panels = n_panels(kn, groups[0].w->m);
+    int64_t macs = 0;
+    for (int64_t i = 0; i < n; i++)
+        macs += groups[i].rows * groups[i].w->m * groups[i].w->k;
+    const bool few = macs <= INLINE_MACS;
+    const int64_t group = few ? panels : group_of(pool, panels * n);
+    struct group_job j = {.kn = kn,
+                          .groups = groups,
+                          .items_each = (panels + group - 1) / group,
+                          .group = group,
+                          .x = x,
+                          .ldx = ldx,
+                          .y = y};
+    if (few)
+        for (int64_t i = 0; i < n; i++)
+            group_item(&j, i, 0);
+    else
+        pool_run(pool, n * j.items_each, group_item, &j);
 }

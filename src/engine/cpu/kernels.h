@@ -41,12 +41,17 @@ struct kernels {
      * the latency of an FMA. */
     void (*panels)(int rows, int64_t n, size_t b_step, const struct tile *t);
 
-    void (*add)(size_t n, float *x, const float *y); /* x += y */
+    void (*add)(size_t n, float *x, const float *y);                  /* x += y */
+    void (*add_scaled)(size_t n, float *x, const float *y, float by); /* x += by y */
     void (*rms_norm)(size_t n, const float *x, const float *w, float eps, float *out);
     void (*layer_norm)(size_t n, const float *x, const float *w, const float *b, float eps,
                        float *out);
     void (*silu_mul)(size_t n, const float *gate, const float *up, float *out);
     void (*gelu_tanh)(size_t n, const float *x, float *out);
+    void (*gelu_tanh_mul)(size_t n, const float *gate, const float *up, float *out);
+    /* MLP_ACT_CLAMPED of model/structure.h. */
+    void (*clamped_mul)(size_t n, const float *gate, const float *up, float alpha, float limit,
+                        float *out);
     /* Rotates (x[i], x[half + i]) by the angles whose cosines and sines are given; in place. */
     void (*rope)(size_t half, const float *cosine, const float *sine, float *x);
 

@@ -222,6 +222,15 @@ static void add(size_t n, float *x, const float *y)
         x[i] += y[i];
 }
 
+static void add_scaled(size_t n, float *x, const float *y, float by)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store(x + i, load(x + i) + load(y + i) * by);
+    if (i < n)
+        store_part(x + i, n - i, load_part(x + i, n - i, 0) + load_part(y + i, n - i, 0) * by);
+}
+
 static void scale(size_t n, float *x, float by)
 {
     size_t i = 0;
@@ -314,6 +323,31 @@ static void gelu_tanh(size_t n, const float *x, float *out)
     store_part(out + i, n - i, gelu(load_part(x + i, n - i, 0)));
 }
 
+static void gelu_tanh_mul(size_t n, const float *gate, const float *up, float *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store(out + i, gelu(load(gate + i)) * load(up + i));
+    store_part(out + i, n - i, gelu(load_part(gate + i, n - i, 0)) * load_part(up + i, n - i, 0));
+}
+
+static inline vf clamped(vf g, vf u, float alpha, float limit)
+{
+    g = vmin(g, splat(limit));
+    u = vmin(vmax(u, splat(-limit)), splat(limit));
+    return g * sigmoid(g * alpha) * (u + 1.0F);
+}
+
+static void clamped_mul(size_t n, const float *gate, const float *up, float alpha, float limit,
+                        float *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store(out + i, clamped(load(gate + i), load(up + i), alpha, limit));
+    store_part(out + i, n - i,
+               clamped(load_part(gate + i, n - i, 0), load_part(up + i, n - i, 0), alpha, limit));
+}
+
 static void rope(size_t half, const float *cosine, const float *sine, float *x)
 {
     size_t i = 0;
@@ -385,10 +419,13 @@ const struct kernels KERNELS_SET = {
     .tile = tile,
     .panels = panels,
     .add = add,
+    .add_scaled = add_scaled,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,
     .silu_mul = silu_mul,
     .gelu_tanh = gelu_tanh,
+    .gelu_tanh_mul = gelu_tanh_mul,
+    .clamped_mul = clamped_mul,
     .rope = rope,
     .scale = scale,
     .ramp = ramp,

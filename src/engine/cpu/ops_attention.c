@@ -6,10 +6,12 @@
 /* Attention over the paged cache, for prefill chunks and decode rows alike.
  *
  * The query rows of a segment and a KV head are its tokens times the heads that share that KV head,
- * row = token * sharing + head, cut into items of ATTENTION_ROWS. An item goes through the keys in
- * steps of ATTENTION_KEYS from position 0 and keeps a running maximum and sum per row (Milakov and
- * Gimelshein 2018). Steps begin at fixed positions and each row takes only keys up to its own, so a
- * row's result does not depend on how the prompt was cut. */
+ * row = token * sharing + head, cut into items of ATTENTION_ROWS. An item goes through the keys
+ * that its rows see in steps that end at multiples of ATTENTION_KEYS, and keeps a running maximum
+ * and sum per row (Milakov and Gimelshein 2018). Each row takes only keys up to its own, and from
+ * where its window begins: others get a weight of 0, which adds nothing. So a row's result does not
+ * depend on how the prompt was cut. A sink is where a row's maximum and sum begin: a score without
+ * a value. */
 enum { ATTENTION_ROWS = 28, ATTENTION_KEYS = 256 };
 enum { WIDEST = 16 };         /* floats of the widest vector, and of a cache line */
 enum { FETCH_FLOATS = 2048 }; /* of a page; the hardware prefetcher covers the rest */
@@ -37,6 +39,8 @@ struct item {
     float *q, *out;
     const struct segment *seg;
     const float *k, *v; /* of the layer */
+    const struct attention *kind;
+    const float *sinks; /* [heads]; NULL = none */
     int64_t kv_head, sharing;
     int64_t row0;
     int rows;
@@ -45,6 +49,13 @@ struct item {
 static int64_t row_position(const struct item *it, int r)
 {
     return it->seg->kv_before + (it->row0 + r) / it->sharing;
+}
+
+/* First position that the row sees. */
+static int64_t row_begin(const struct item *it, int r)
+{
+    const int64_t window = it->kind->window, at = row_position(it, r);
+    return window > 0 && at >= window ? at - window + 1 : 0;
 }
 
 static int64_t row_head(const struct item *it, int r)
@@ -119,31 +130,35 @@ static void score_keys(const struct item *it, int64_t p0, int64_t p1)
     }
 }
 
-/* Turns scores into weights exp(score - largest), and rescales sums and outputs so far. */
+/* Turns scores into weights exp(score - largest), and rescales sums and outputs so far. A row sees
+ * keys from..n - 1 of the step. */
 static void softmax_step(const struct item *it, int64_t p0, int64_t p1)
 {
     const struct kernels *kn = it->f->kn;
     const int64_t width = padded(it->f->m->head_dim);
     for (int r = 0; r < it->rows; r++) {
-        float *s = it->s->scores[r];
-        int64_t n = row_position(it, r) + 1 - p0;
+        int64_t n = row_position(it, r) + 1 - p0, from = row_begin(it, r) - p0;
         n = n < 0 ? 0 : n > p1 - p0 ? p1 - p0 : n;
-        if (n > 0) {
+        from = from < 0 ? 0 : from > n ? n : from;
+        float *const s = it->s->scores[r] + from;
+        if (n > from) {
+            const size_t seen = (size_t)(n - from);
             if (it->f->slopes)
-                kn->ramp((size_t)n, s, it->f->slopes[row_head(it, r)],
-                         (float)(p0 - row_position(it, r)));
-            const float top = kn->max((size_t)n, s);
+                kn->ramp(seen, s, it->f->slopes[row_head(it, r)],
+                         (float)(p0 + from - row_position(it, r)));
+            const float top = kn->max(seen, s);
             if (top > it->s->largest[r]) {
-                if (p0 > 0) {
+                if (it->s->sum[r] > 0) {
                     const float by = expf(it->s->largest[r] - top);
                     it->s->sum[r] *= by;
                     kn->scale((size_t)width, it->out + r * width, by);
                 }
                 it->s->largest[r] = top;
             }
-            it->s->sum[r] += kn->exp_sum((size_t)n, s, it->s->largest[r]);
+            it->s->sum[r] += kn->exp_sum(seen, s, it->s->largest[r]);
         }
-        memset(s + n, 0, (size_t)(p1 - p0 - n) * sizeof *s);
+        memset(it->s->scores[r], 0, (size_t)from * sizeof *s);
+        memset(it->s->scores[r] + n, 0, (size_t)(p1 - p0 - n) * sizeof *s);
     }
 }
 
@@ -173,19 +188,21 @@ static void attend(const struct item *it)
 {
     const struct model *m = it->f->m;
     const int64_t d = m->head_dim, width = padded(d), row_floats = (m->heads + 2 * m->kv_heads) * d;
-    const float scale = (float)(1.0 / sqrt((double)d));
+    const double given = it->kind->score_scale;
+    const float scale = (float)(given > 0 ? given : 1.0 / sqrt((double)d));
     for (int r = 0; r < it->rows; r++) {
         const float *q = it->f->qkv + row_token(it, r) * row_floats + row_head(it, r) * d;
         memcpy(it->q + r * d, q, (size_t)d * sizeof *q);
         it->f->kn->scale((size_t)d, it->q + r * d, scale);
-        it->s->largest[r] = -INFINITY;
-        it->s->sum[r] = 0;
+        it->s->largest[r] = it->sinks ? it->sinks[row_head(it, r)] : -INFINITY;
+        it->s->sum[r] = it->sinks ? 1 : 0;
     }
     memset(it->out, 0, (size_t)(it->rows * width) * sizeof *it->out);
 
     const int64_t end = row_position(it, it->rows - 1) + 1;
-    for (int64_t p0 = 0; p0 < end; p0 += ATTENTION_KEYS) {
-        const int64_t p1 = p0 + ATTENTION_KEYS < end ? p0 + ATTENTION_KEYS : end;
+    for (int64_t p0 = row_begin(it, 0), p1; p0 < end; p0 = p1) {
+        p1 = (p0 / ATTENTION_KEYS + 1) * ATTENTION_KEYS;
+        p1 = p1 < end ? p1 : end;
         score_keys(it, p0, p1);
         softmax_step(it, p0, p1);
         add_values(it, p0, p1);
@@ -235,6 +252,8 @@ static void attention_item(void *ctx, int64_t index, int thread)
         .seg = seg,
         .k = f->k + j->layer * f->layer_floats,
         .v = f->v + j->layer * f->layer_floats,
+        .kind = &f->s->attention[model_attention_of(f->m, j->layer)],
+        .sinks = f->w.layers[j->layer].sinks,
         .kv_head = index % f->m->kv_heads,
         .sharing = sharing,
         .row0 = row0,
@@ -248,10 +267,13 @@ static void run_segments(struct forward *f, int64_t layer, const struct segment 
 {
     enum { INLINE_MACS = 40000 };
     struct job j = {f, layer, segments, even};
+    const int64_t window = f->s->attention[model_attention_of(f->m, layer)].window;
     int64_t items = 0, macs = 0;
     for (int64_t i = 0; i < n; i++) {
+        int64_t before = segments[i].kv_before;
+        before = window > 0 && before > window ? window : before;
         items += items_of(f, &segments[i]);
-        macs += (segments[i].kv_before + segments[i].tokens) * segments[i].tokens;
+        macs += (before + segments[i].tokens) * segments[i].tokens;
     }
     if (2 * macs * f->m->heads * f->m->head_dim > INLINE_MACS)
         pool_run(f->pool, items, attention_item, &j);

@@ -17,7 +17,8 @@ void op_mlp_up_proj(struct forward *f, int64_t layer)
 
 void op_mlp_down_proj(struct forward *f, int64_t layer)
 {
-    gemm_run(f->pool, f->kn, &f->w.layers[layer].down, f->b->n_tokens, f->act, f->act_ld, f->y);
+    gemm_run(f->pool, f->kn, &f->w.layers[layer].down, f->b->n_tokens, f->act,
+             gemm_ld(model_intermediate(f->m, layer)), f->y);
 }
 
 void op_lm_head(struct forward *f, int64_t layer)

@@ -20,9 +20,8 @@ static void some_rows(void *ctx, int64_t item, int thread)
         r->row(r->f, r->layer, i);
 }
 
-/* row() for every row, each costing about `floats` floats of work. */
-static void for_rows(struct forward *f, int64_t layer, int64_t n, int64_t floats,
-                     void (*row)(struct forward *, int64_t, int64_t))
+void forward_rows(struct forward *f, int64_t layer, int64_t n, int64_t floats,
+                  void (*row)(struct forward *, int64_t, int64_t))
 {
     int64_t per_item = ITEM_FLOATS / floats;
     per_item = per_item < 1 ? 1 : per_item;
@@ -49,11 +48,13 @@ static void emb_row(struct forward *f, int64_t layer, int64_t t)
         memcpy(x, f->w.embedding + f->b->ids[t] * width, (size_t)width * sizeof *x);
     else
         gemm_get_row(f->kn, &f->w.lm_head, f->b->ids[t], x);
+    if (f->s->embedding_scale > 0)
+        f->kn->scale((size_t)width, x, (float)f->s->embedding_scale);
 }
 
 void op_emb(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_tokens, 4 * f->m->hidden, emb_row);
+    forward_rows(f, layer, f->b->n_tokens, 4 * f->m->hidden, emb_row);
 }
 
 static void emb_norm_row(struct forward *f, int64_t layer, int64_t t)
@@ -65,7 +66,7 @@ static void emb_norm_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_emb_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_tokens, f->m->hidden, emb_norm_row);
+    forward_rows(f, layer, f->b->n_tokens, f->m->hidden, emb_norm_row);
 }
 
 static void input_norm_row(struct forward *f, int64_t layer, int64_t t)
@@ -75,7 +76,7 @@ static void input_norm_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_input_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_tokens, f->m->hidden, input_norm_row);
+    forward_rows(f, layer, f->b->n_tokens, f->m->hidden, input_norm_row);
 }
 
 static void post_norm_row(struct forward *f, int64_t layer, int64_t t)
@@ -85,7 +86,30 @@ static void post_norm_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_post_attn_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_tokens, f->m->hidden, post_norm_row);
+    forward_rows(f, layer, f->b->n_tokens, f->m->hidden, post_norm_row);
+}
+
+/* Outputs of a part are normed where they stand. */
+static void attn_out_norm_row(struct forward *f, int64_t layer, int64_t t)
+{
+    float *y = f->y + t * f->m->hidden;
+    norm(f, &f->w.layers[layer].attn_out_norm, y, y);
+}
+
+void op_attn_out_norm(struct forward *f, int64_t layer)
+{
+    forward_rows(f, layer, f->b->n_tokens, f->m->hidden, attn_out_norm_row);
+}
+
+static void mlp_out_norm_row(struct forward *f, int64_t layer, int64_t t)
+{
+    float *y = f->y + t * f->m->hidden;
+    norm(f, &f->w.layers[layer].mlp_out_norm, y, y);
+}
+
+void op_mlp_out_norm(struct forward *f, int64_t layer)
+{
+    forward_rows(f, layer, f->b->n_tokens, f->m->hidden, mlp_out_norm_row);
 }
 
 static void final_norm_row(struct forward *f, int64_t layer, int64_t r)
@@ -96,7 +120,7 @@ static void final_norm_row(struct forward *f, int64_t layer, int64_t r)
 
 void op_final_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_rows, f->m->hidden, final_norm_row);
+    forward_rows(f, layer, f->b->n_rows, f->m->hidden, final_norm_row);
 }
 
 static int64_t qkv_width(const struct model *m)
@@ -116,16 +140,16 @@ static void qk_norm_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_qk_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_tokens, qkv_width(f->m), qk_norm_row);
+    forward_rows(f, layer, f->b->n_tokens, qkv_width(f->m), qk_norm_row);
 }
 
 static void rope_row(struct forward *f, int64_t layer, int64_t t)
 {
-    (void)layer;
     const struct model *m = f->m;
     const int64_t half = m->head_dim / 2;
-    const float *cosine = f->cosine + f->b->positions[t] * half;
-    const float *sine = f->sine + f->b->positions[t] * half;
+    const int32_t rope = f->s->attention[model_attention_of(m, layer)].rope;
+    const float *cosine = f->cosine[rope] + f->b->positions[t] * half;
+    const float *sine = f->sine[rope] + f->b->positions[t] * half;
     float *x = f->qkv + t * qkv_width(m);
     for (int64_t head = 0; head < m->heads + m->kv_heads; head++, x += m->head_dim)
         f->kn->rope((size_t)half, cosine, sine, x);
@@ -133,25 +157,33 @@ static void rope_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_rope(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_tokens, qkv_width(f->m), rope_row);
+    forward_rows(f, layer, f->b->n_tokens, qkv_width(f->m), rope_row);
+}
+
+void forward_act(const struct forward *f, int64_t layer, const float *up, float *out)
+{
+    const struct mlp *p = &f->s->mlp[model_mlp_of(f->m, layer)];
+    const size_t width = (size_t)p->intermediate;
+    if (!p->gated)
+        f->kn->gelu_tanh(width, up, out);
+    else if (p->act == MLP_ACT_CLAMPED)
+        f->kn->clamped_mul(width, up, up + width, (float)p->act_alpha, (float)p->act_limit, out);
+    else if (p->act == MLP_ACT_GELU_TANH)
+        f->kn->gelu_tanh_mul(width, up, up + width, out);
+    else
+        f->kn->silu_mul(width, up, up + width, out);
 }
 
 static void act_row(struct forward *f, int64_t layer, int64_t t)
 {
-    (void)layer;
-    const size_t width = (size_t)f->m->intermediate;
-    float *out = f->act + t * f->act_ld;
-    if (f->m->act == ACT_SILU_GATED) {
-        const float *gate = f->up + (size_t)t * 2 * width;
-        f->kn->silu_mul(width, gate, gate + width, out);
-    } else {
-        f->kn->gelu_tanh(width, f->up + (size_t)t * width, out);
-    }
+    const int64_t width = model_intermediate(f->m, layer);
+    const int64_t up = model_gated(f->m) ? 2 * width : width;
+    forward_act(f, layer, f->up + t * up, f->act + t * gemm_ld(width));
 }
 
 void op_mlp_act(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_tokens, 4 * f->m->intermediate, act_row);
+    forward_rows(f, layer, f->b->n_tokens, 4 * model_intermediate(f->m, layer), act_row);
 }
 
 static void add_row(struct forward *f, int64_t layer, int64_t t)
@@ -163,7 +195,7 @@ static void add_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_add(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_tokens, f->m->hidden, add_row);
+    forward_rows(f, layer, f->b->n_tokens, f->m->hidden, add_row);
 }
 
 static void sample_row(struct forward *f, int64_t layer, int64_t r)
@@ -185,7 +217,7 @@ static void draw_row(void *ctx, int64_t r, int thread)
 
 void op_sample(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->b->n_rows, f->m->vocab, sample_row);
+    forward_rows(f, layer, f->b->n_rows, f->m->vocab, sample_row);
     if (f->b->sampled)
         pool_run(f->pool, f->b->n_rows, draw_row, f);
 }

@@ -48,7 +48,17 @@ static struct cpu_norm norm_at(const struct weight_norm *n)
     return (struct cpu_norm){.w = at(n->w), .b = at(n->b)};
 }
 
-static struct cpu_layer layer_at(const struct weight_layer *l)
+static struct matrix *experts_at(struct arena *a, const struct weight_experts *x)
+{
+    struct matrix *w = arena_array(a, struct matrix, x->n);
+    for (int64_t i = 0; i < x->n; i++) {
+        const struct weight_matrix one = weight_expert(x, i);
+        w[i] = matrix_at(&one);
+    }
+    return w;
+}
+
+static struct cpu_layer layer_at(struct arena *a, const struct weight_layer *l)
 {
     return (struct cpu_layer){.input_norm = norm_at(&l->input_norm),
                               .post_norm = norm_at(&l->post_norm),
@@ -56,8 +66,14 @@ static struct cpu_layer layer_at(const struct weight_layer *l)
                               .out = matrix_at(&l->out),
                               .up = matrix_at(&l->up),
                               .down = matrix_at(&l->down),
+                              .attn_out_norm = norm_at(&l->attn_out_norm),
+                              .mlp_out_norm = norm_at(&l->mlp_out_norm),
+                              .router = matrix_at(&l->router),
+                              .expert_up = experts_at(a, &l->expert_up),
+                              .expert_down = experts_at(a, &l->expert_down),
                               .q_norm = at(l->q_norm),
-                              .k_norm = at(l->k_norm)};
+                              .k_norm = at(l->k_norm),
+                              .sinks = at(l->sinks)};
 }
 
 static void lay_out(struct cpu_weights *w, const struct kernels *kn, const struct model *m,
@@ -68,7 +84,7 @@ static void lay_out(struct cpu_weights *w, const struct kernels *kn, const struc
     w->embedding = m->tied ? NULL : at(l->embedding);
     w->emb_norm = norm_at(&l->emb_norm);
     for (int64_t i = 0; i < m->layers; i++)
-        w->layers[i] = layer_at(&l->layers[i]);
+        w->layers[i] = layer_at(w->arena, &l->layers[i]);
     w->final_norm = norm_at(&l->final_norm);
     w->lm_head = matrix_at(&l->lm_head);
 }
@@ -84,6 +100,7 @@ struct move {
     struct weight_place place;
     struct weight_target to;
     int64_t first, rows;
+    int64_t piece; /* element of the whole tensor at which t begins */
 };
 
 struct load {
@@ -96,6 +113,32 @@ struct load {
     float **scratch; /* [threads][scratch_floats] */
 };
 
+/* Rows of a transposed tensor are columns of the matrix. */
+static void put_columns(const struct load *l, const struct move *mv, const struct matrix *matrix,
+                        const float *from)
+{
+    const int64_t width = mv->to.width;
+    for (int64_t c = 0; c < width; c++) {
+        const int64_t row = weight_row(l->m, &mv->place, c);
+        for (int64_t r = 0; r < mv->rows; r++)
+            *gemm_at(l->kn, matrix, row, mv->first + r) = from[r * width + c];
+    }
+}
+
+static bool is_norm(const struct weight_place *p)
+{
+    return !p->bias && p->op != OP_EMB && p->op != OP_ATTN_DECODE;
+}
+
+static void put_vector(const struct load *l, const struct move *mv, size_t first, size_t n,
+                       float *from)
+{
+    const float offset = l->m->structure ? (float)l->m->structure->norm_offset : 0;
+    for (size_t i = 0; i < n && is_norm(&mv->place); i++)
+        from[i] += offset;
+    memcpy(at(mv->to.at) + first, from, n * sizeof *from);
+}
+
 static void move_rows(void *ctx, int64_t item, int thread)
 {
     const struct load *l = ctx;
@@ -106,14 +149,18 @@ static void move_rows(void *ctx, int64_t item, int thread)
     if (mv->t.data)
         tensor_to_f32(&mv->t, first, n, from);
     else
-        random_weights_get(&mv->random, (int64_t)first, n, from);
-    if (!mv->to.matrix) {
-        memcpy(at(mv->to.at) + first, from, n * sizeof *from);
+        random_weights_get(&mv->random, mv->piece + (int64_t)first, n, from);
+    if (mv->to.matrix.m == 0) {
+        put_vector(l, mv, first, n, from);
         return;
     }
-    const struct matrix matrix = matrix_at(mv->to.matrix);
+    const struct matrix matrix = matrix_at(&mv->to.matrix);
+    if (mv->place.transposed) {
+        put_columns(l, mv, &matrix, from);
+        return;
+    }
     for (int64_t r = 0; r < mv->rows; r++) {
-        const int64_t to = weight_row(l->m, mv->place.part, mv->first + r);
+        const int64_t to = weight_row(l->m, &mv->place, mv->first + r);
         if (mv->place.bias)
             matrix.bias[to] = from[r];
         else
@@ -154,17 +201,23 @@ static enum st load_all(struct cpu_weights *w, struct load *l, struct pool *pool
     size_t n;
     struct weight_place *places;
     const struct tensor *tensors = model_tensors(w->arena, l->m, &places, &n), *found;
-    struct move *whole = arena_array(w->arena, struct move, n);
+    size_t n_pieces = 0, k = 0;
+    for (size_t i = 0; i < n; i++)
+        n_pieces += (size_t)places[i].pieces;
+    struct move *whole = arena_array(w->arena, struct move, n_pieces);
     for (size_t i = 0; i < n; i++) {
         found = &tensors[i];
         if (file)
             TRY(weights_require(file, &tensors[i], &found, e));
-        whole[i] = (struct move){.t = *found,
-                                 .random = random_weights_of(&tensors[i], l->seed),
-                                 .place = places[i],
-                                 .to = weight_target_of(&l->layout, &tensors[i], &places[i])};
+        const struct random_weights random = random_weights_of(&tensors[i], l->seed);
+        for (int64_t p = 0; p < places[i].pieces; p++, k++) {
+            struct move *mv = &whole[k];
+            mv->random = random;
+            mv->t = weight_piece(found, &places[i], p, &mv->place, &mv->piece);
+            mv->to = weight_target_of(&l->layout, &mv->t, &mv->place);
+        }
     }
-    const size_t floats = plan_moves(l, w->arena, whole, n);
+    const size_t floats = plan_moves(l, w->arena, whole, n_pieces);
     const int threads = pool_threads(pool);
     l->scratch = arena_array(w->arena, float *, threads);
     for (int t = 0; t < threads; t++)

@@ -8,14 +8,17 @@
 #include "model/model.h"
 
 struct cpu_norm {
-    float *w; /* scale */
+    float *w; /* scale; the model's norm_offset is added */
     float *b; /* bias; NULL: RMS norm */
 };
 
 struct cpu_layer {
     struct cpu_norm input_norm, post_norm;
-    struct matrix qkv, out, up, down;
-    float *q_norm, *k_norm; /* [head_dim] */
+    struct cpu_norm attn_out_norm, mlp_out_norm;
+    struct matrix qkv, out, up, down;               /* up, down: of a dense MLP */
+    struct matrix router, *expert_up, *expert_down; /* [experts] */
+    float *q_norm, *k_norm;                         /* [head_dim] */
+    float *sinks;                                   /* [heads], NULL = none */
 };
 
 struct cpu_weights {

@@ -8,6 +8,34 @@
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
+/* What the kernels do not compute yet; NULL = nothing. */
+static const char *lacking(const struct model *m)
+{
+    const struct structure *s = m->structure;
+    if (m->experts)
+        return "experts";
+    if (!s)
+        return NULL;
+    for (int32_t i = 0; i < s->n_attentions; i++)
+        if (s->attention[i].window || s->attention[i].sinks)
+            return "attention to a window or with sinks";
+    if (m->layered)
+        return "layers that differ";
+    if (s->norm_offset > 0 || s->embedding_scale > 0 || s->attention[0].score_scale > 0 ||
+        (model_gated(m) && s->mlp[0].act != MLP_ACT_SILU))
+        return "norms, scales or activations of that kind";
+    return NULL;
+}
+
+static enum st check_plain(const struct model *m, struct err *e)
+{
+    const char *what = lacking(m);
+    if (!what)
+        return ST_OK;
+    err_set(e, ST_USAGE, "engine=cuda does not compute %s: %s", what, m->name);
+    return err_hint(e, "engine=cpu does; `twinfer simulate` predicts it");
+}
+
 /* The kernels load 16 bytes at once, so rows must be multiples of that. */
 enum st cuda_forward_check(const struct model *m, enum cuda_dtype t, struct err *e)
 {
@@ -21,6 +49,7 @@ enum st cuda_forward_check(const struct model *m, enum cuda_dtype t, struct err 
                 {"heads x head_dim", m->heads * m->head_dim, step, 1 << 20},
                 {"vocab_size", m->vocab, 1, 1 << 24}};
     TRY(model_check_computed(m, e));
+    TRY(check_plain(m, e));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].value % rows[i].multiple_of != 0)
             return err_set(e, ST_USAGE,
@@ -145,6 +174,7 @@ static enum st upload_positions(struct cuda_forward *f, CUstream stream, struct 
     const struct model *m = f->m;
     const int64_t n = f->max_position, half = m->head_dim / 2;
     const int64_t floats = m->position == POSITION_ALIBI ? m->heads : 2 * n * half;
+    const struct rope rope = model_rope(m, 0);
     float *host = mem_alloc((size_t)floats * sizeof *host);
     const size_t bytes = (size_t)(n * half) * sizeof *host;
     enum st st;
@@ -152,7 +182,7 @@ static enum st upload_positions(struct cuda_forward *f, CUstream stream, struct 
         positions_slopes(m, host);
         st = gpu_upload(f->gpu, f->slopes, host, (size_t)floats * sizeof *host, stream, e);
     } else {
-        positions_rotation(m, n, host, host + n * half);
+        positions_rotation(&rope, m->head_dim, n, host, host + n * half);
         st = gpu_upload(f->gpu, f->cosine, host, bytes, stream, e);
         if (st == ST_OK)
             st = gpu_upload(f->gpu, f->sine, host + n * half, bytes, stream, e);
@@ -282,7 +312,7 @@ static enum st run_steps(struct cuda_forward *f, const struct cuda_pass *p, uint
         const struct rule *r = rule_for(pass, s->kinds + i, s->n - i);
         const struct rule_use use = {f, p, stream, r, layer, begun};
         if (r->run && is_wanted(&use) && r->run(&use, e) != ST_OK)
-            return name_operators(r, layer, s == &f->steps.layer, e);
+            return name_operators(r, layer, s != &f->steps.before && s != &f->steps.after, e);
         i += r->n;
     }
     return ST_OK;
@@ -295,7 +325,8 @@ enum st cuda_forward_run(struct cuda_forward *f, const struct cuda_pass *p, CUst
     bool begun = false;
     TRY(run_steps(f, p, pass, &f->steps.before, 0, &begun, stream, e));
     for (int64_t layer = 0; layer < f->m->layers; layer++)
-        TRY(run_steps(f, p, pass, &f->steps.layer, layer, &begun, stream, e));
+        TRY(run_steps(f, p, pass, model_layer_steps(&f->steps, f->m, layer), layer, &begun, stream,
+                      e));
     if (p->sizes.rows > 0)
         TRY(run_steps(f, p, pass, &f->steps.after, 0, &begun, stream, e));
     return ST_OK;
@@ -322,7 +353,7 @@ bool cuda_forward_phases(const struct cuda_forward *f, CUstream stream, double s
 const char *cuda_forward_carrier(const struct cuda_forward *f, const struct cuda_pass *p,
                                  enum op_kind op, enum op_kind *charged)
 {
-    const struct op_steps *const parts[] = {&f->steps.before, &f->steps.layer, &f->steps.after};
+    const struct op_steps *const parts[] = {&f->steps.before, &f->steps.layers[0], &f->steps.after};
     const uint32_t pass = rules_of_pass(f, p);
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         for (int i = 0; i < parts[k]->n;) {

@@ -34,12 +34,12 @@ static void lay_out(struct cuda_weights *w, const struct model *m, struct weight
 /* A tensor's rows on their way. */
 struct target {
     struct weight_target to;
-    enum weight_part part;
+    const struct weight_place *place;
 };
 
 static int64_t place_of(const struct model *m, const struct target *x, int64_t r)
 {
-    return x->to.matrix ? weight_row(m, x->part, r) : r;
+    return x->to.matrix.m ? weight_row(m, x->place, r) : r;
 }
 
 /* How many rows from r on stay together, at most `most`; *to is where the first goes. */
@@ -146,8 +146,7 @@ static enum st load_all(struct loader *l, const struct weights *file, struct err
     /* gaps between matrices are never read; equal in every start all the same */
     TRY(gpu_fill(l->p->g, l->w->base, 0, l->w->bytes, l->stream, e));
     for (size_t i = 0; i < n && (file || l->p->random); i++) {
-        const struct target x = {weight_target_of(&l->layout, &tensors[i], &places[i]),
-                                 places[i].part};
+        const struct target x = {weight_target_of(&l->layout, &tensors[i], &places[i]), &places[i]};
         if (!file) {
             TRY(make_tensor(l, &tensors[i], &x, e));
             continue;

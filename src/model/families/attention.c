@@ -1,4 +1,5 @@
 /* Attentions over keys and values of tokens. */
+#include <math.h>
 #include <string.h>
 
 #include "model/families/family.h"
@@ -11,9 +12,10 @@ void attention_none(struct attention *out)
 void attention_window(struct reading *r, enum attention_type type, int64_t tokens,
                       struct attention *out)
 {
-    (void)r;
     out->type = type;
     out->window = tokens;
+    if (type == ATTENTION_WINDOW && r->s->n_ropes > 1)
+        out->rope = 1;
     for (int32_t i = 0; i < out->n_caches; i++)
         out->caches[i].window = tokens;
 }
@@ -72,8 +74,13 @@ void attention_heads(struct reading *r, int64_t heads, int64_t kv_heads, int64_t
     }
     if (family_is(r, f->qk_norm_width))
         w->vectors += (heads + kv_heads) * k_dim;
-    if (family_is(r, f->sinks))
+    out->sinks = family_is(r, f->sinks);
+    if (out->sinks)
         w->vectors += heads;
+    out->out_norm = family_is(r, f->post_norms);
+    if (f->query_scalar > 0)
+        out->score_scale =
+            1 / sqrt(read_double(r, "query_pre_attn_scalar", 1, MAX_WIDTH, f->query_scalar));
 }
 
 /* A layer slides where its word says so, or the list of the decoder's keys. */

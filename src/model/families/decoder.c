@@ -1,4 +1,5 @@
 /* What every family has: sizes, embedding, head, and a walk over the layers. */
+#include <math.h>
 #include <string.h>
 
 #include "model/families/family.h"
@@ -163,42 +164,27 @@ static void read_outside(struct reading *r)
         f->outside(r);
 }
 
-/* transformers 4 writes rope_theta and rope_scaling, transformers 5 rope_parameters. */
-static const char *scaling_of(struct reading *r, const char *names)
-{
-    static const char *const keys[] = {"rope_type", "type"};
-    const struct node *map = read_node(r, names);
-    if (map && map->kind != NODE_MAP)
-        reading_fail(r, map, "%s: expected a map, got %s", names, node_kind_name(map->kind));
-    for (size_t i = 0; map && i < 2; i++) {
-        const struct node *t = node_find(map, keys[i]);
-        if (t && t->kind == NODE_STR && !sv_eq(t->s, "default"))
-            return arena_strn(r->a, t->s.p, t->s.n);
-    }
-    return NULL;
-}
-
 static void read_numbers(struct reading *r)
 {
     const struct family *f = r->family;
     struct structure *s = r->s;
-    const struct node *map = read_node(r, "rope_parameters");
     s->norm = f->norm == FAMILY_NORM_SCALE ? NORM_RMS : NORM_LAYER;
     s->norm_eps = read_double(r,
                               "rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_eps|"
                               "norm_epsilon|layernorm_epsilon",
-                              0, 1, s->norm == NORM_RMS ? 1e-6 : 1e-5);
+                              0, 1,
+                              f->eps > 0            ? f->eps
+                              : s->norm == NORM_RMS ? 1e-6
+                                                    : 1e-5);
     s->one_norm = family_is(r, f->one_norm);
-    s->act = read_word(r, "hidden_act|activation_function|hidden_activation|activation", "");
+    s->act = read_word(r, "hidden_act|activation_function|hidden_activation|activation",
+                       f->act ? f->act : "");
+    s->norm_offset = f->norm_offset;
+    s->embedding_scale = family_is(r, f->scaled_embedding) ? sqrt((double)s->hidden) : 0;
     s->position = family_is(r, f->alibi) ? POSITION_ALIBI
                   : f->position_names    ? POSITION_TABLE
                                          : f->position;
-    s->rope_theta = read_double(r, "rope_theta|rotary_emb_base|rotary_base", 0, 1e15, 1e4);
-    if (map && map->kind == NODE_MAP && node_find(map, "rope_theta") && r->st == ST_OK)
-        r->st = node_get_double(map, "rope_theta", 0, 1e15, &s->rope_theta, r->e);
-    s->rope_scaling = scaling_of(r, "rope_scaling");
-    if (!s->rope_scaling)
-        s->rope_scaling = scaling_of(r, "rope_parameters");
+    family_read_ropes(r);
 }
 
 static void read_layers(struct reading *r)

@@ -48,6 +48,19 @@ struct family {
     bool all_windows;        /* sliding_window alone makes every layer slide */
     int64_t window_pattern;  /* every so manieth layer is full; 0 = by the keys */
 
+    /* What changes numbers and no shapes (structure.h): of families that engines compute. */
+    const char *act;              /* where no key says it */
+    const char *clamped;          /* MLP_ACT_CLAMPED, within swiglu_limit */
+    const char *scaled_embedding; /* by the root of the hidden size */
+    enum router_type router;
+    const char *norm_topk;
+    double theta, local_theta; /* of positions where the keys are not there; of layers that slide,
+                                  0 = the same */
+    double eps;                /* of norms where the key is not there */
+    double norm_offset;
+    double query_scalar; /* scores are divided by the root of query_pre_attn_scalar, which is this
+                            where the key is not there; 0 = of head_dim */
+
     enum model_position position;
     const char *alibi; /* POSITION_ALIBI where it holds */
     const char *plain; /* keys that change no shape of this family */
@@ -78,6 +91,7 @@ int64_t family_kv_heads(struct reading *r);
 int64_t family_head_dim(struct reading *r);
 int64_t family_rotary_dim(struct reading *r, int64_t head_dim);
 const char *family_layer_word(const struct layers *l, int64_t layer); /* "" = without words */
+void family_read_ropes(struct reading *r);                            /* rope.c */
 
 /* Attentions (attention.c, states.c). */
 void attention_heads(struct reading *r, int64_t heads, int64_t kv_heads, int64_t k_dim,

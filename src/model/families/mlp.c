@@ -14,6 +14,38 @@ static int64_t norms(struct reading *r)
            family_norm_params(r);
 }
 
+static enum mlp_act act_of(const struct reading *r, bool gated)
+{
+    static const struct {
+        const char *word;
+        enum mlp_act act;
+    } words[] = {
+        {"silu", MLP_ACT_SILU},
+        {"swish", MLP_ACT_SILU},
+        {"gelu_pytorch_tanh", MLP_ACT_GELU_TANH},
+        {"gelu_new", MLP_ACT_GELU_TANH},
+        {"gelu_fast", MLP_ACT_GELU_TANH},
+    };
+    const char *const act = r->s->act;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(act, words[i].word) == 0)
+            return words[i].act;
+    return gated && !*act ? MLP_ACT_SILU : MLP_ACT_OTHER;
+}
+
+/* Constants of gpt-oss: alpha is in no configuration, the limit in most. */
+static void set_act(struct reading *r, struct mlp *out)
+{
+    out->gated = !family_is(r, r->family->ungated);
+    out->act = act_of(r, out->gated);
+    out->out_norm = family_is(r, r->family->post_norms);
+    if (!family_is(r, r->family->clamped))
+        return;
+    out->act = MLP_ACT_CLAMPED;
+    out->act_alpha = 1.702;
+    out->act_limit = read_double(r, "swiglu_limit", 0, 1e9, 7);
+}
+
 static void add_dense(struct reading *r, const char *const module[3], int64_t intermediate,
                       struct mlp *out)
 {
@@ -30,7 +62,7 @@ void mlp_dense(struct reading *r, int64_t intermediate, struct mlp *out)
     static const char *const modules[] = {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"};
     memset(out, 0, sizeof *out);
     out->intermediate = intermediate;
-    out->gated = !family_is(r, r->family->ungated);
+    set_act(r, out);
     add_dense(r, modules, intermediate, out);
     out->weights.vectors = norms(r);
 }
@@ -53,8 +85,12 @@ void mlp_experts(struct reading *r, int64_t intermediate, int64_t shared, struct
                      "num_experts: %lld experts of %lld are more than %d wide together",
                      (long long)out->experts, (long long)intermediate, MAX_INTERMEDIATE);
     out->shared = shared;
-    out->gated = !family_is(r, f->ungated);
-    projections_add(w, "mlp.gate", CUT_NONE, out->experts, hidden, 1, family_is(r, f->router_bias));
+    set_act(r, out);
+    out->router = f->router;
+    out->norm_topk = family_is(r, f->norm_topk);
+    out->router_bias = family_is(r, f->router_bias);
+    out->expert_bias = bias;
+    projections_add(w, "mlp.gate", CUT_NONE, out->experts, hidden, 1, out->router_bias);
     if (out->gated)
         projections_add(w, "mlp.experts.gate_proj", CUT_EXPERT_ROWS, intermediate, hidden,
                         out->experts, bias);

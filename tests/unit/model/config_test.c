@@ -164,19 +164,25 @@ static void described_only(void **state)
         const char *json, *computed;
     } cases[] = {
         {"{" SMALL ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}}",
-         "model test: no engine here computes rotary positions of type llama3"},
+         "model test: no engine here computes rotary positions of type llama3 without "
+         "low_freq_factor"},
         {"{" SMALL ", \"rope_parameters\": {\"rope_theta\": 1e4, \"rope_type\": \"yarn\"}}",
-         "model test: no engine here computes rotary positions of type yarn"},
+         "model test: no engine here computes rotary positions of type yarn without factor"},
+        {"{" SMALL ", \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 8}}",
+         "model test: no engine here computes rotary positions of type longrope"},
+        {"{" SMALL ", \"partial_rotary_factor\": 0.5, \"head_dim\": 8}",
+         "model test: no engine here computes heads of which a part is rotated"},
+        {"{" SMALL ", \"attention_multiplier\": 0.5}",
+         "model test: no engine here computes what attention_multiplier changes"},
+        {"{\"model_type\": \"qwen2_moe\", \"vocab_size\": 10, \"hidden_size\": 24,"
+         " \"moe_intermediate_size\": 7, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,"
+         " \"num_experts\": 4, \"num_experts_per_tok\": 2}",
+         "model test: no engine here computes models of type qwen2_moe"},
         {"{" SMALL ", \"hidden_act\": \"gelu\"}",
          "model test: no engine here computes a gated MLP with gelu"},
         {"{\"model_type\": \"mimo\", \"vocab_size\": 10, \"hidden_size\": 24,"
          " \"intermediate_size\": 7, \"num_hidden_layers\": 2, \"num_attention_heads\": 4}",
          "model test: no engine here computes models of type mimo"},
-        {"{" SMALL ", \"sliding_window\": 128}",
-         "model test: layers of type llama have no operators of their own here yet"},
-        {"{" SMALL ", \"layer_types\": [\"full_attention\", \"sliding_attention\"],"
-         " \"sliding_window\": 128}",
-         "model test: layers of type llama have no operators of their own here yet"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err e = {0};
@@ -285,8 +291,8 @@ static void groups(void **state)
         {"qwen2_5_72b", "qwen2", 72706203648, 327680, true},
         {"vicuna_7b", "llama", 6738415616, 524288, true},
         {"bloom_560m", "bloom", 559214592, 98304, true},
-        {"mixtral_8x7b", "mixtral", 46702792704, 131072, false},
-        {"qwen3_30b_a3b", "qwen3_moe", 30532122624, 98304, false},
+        {"mixtral_8x7b", "mixtral", 46702792704, 131072, true},
+        {"qwen3_30b_a3b", "qwen3_moe", 30532122624, 98304, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct node *group;

@@ -27,6 +27,20 @@ static struct model small(bool bloom)
     return m;
 }
 
+/* Marks the bytes of row r of a piece, or of a transposed one of its column r. */
+static uint64_t take(const struct model *m, const struct weight_target *x,
+                     const struct weight_place *p, int64_t r, unsigned char *taken, uint64_t base)
+{
+    const bool row = x->matrix.m != 0;
+    const int64_t to = row ? weight_row(m, p, r) : r;
+    const int64_t width = p->transposed ? x->rows : x->width;
+    const uint64_t at = x->at - base + (uint64_t)(to * width * 2);
+    assert_true(!row || (to < x->matrix.m && (p->bias || width == x->matrix.k)));
+    for (uint64_t b = at; b < at + (uint64_t)width * 2; b++)
+        assert_int_equal(taken[b]++, 0);
+    return (uint64_t)width * 2;
+}
+
 /* Every row of every tensor has a place of its own, none is outside, and what is left over is less
  * than the alignment of each piece. */
 static void rows_fill_the_memory(const struct model *m, struct arena *a)
@@ -41,22 +55,39 @@ static void rows_fill_the_memory(const struct model *m, struct arena *a)
     assert_int_equal(l.bytes, weight_layout_bytes(m, &s));
     unsigned char *taken = arena_alloc(a, l.bytes);
     memset(taken, 0, l.bytes);
-    uint64_t used = 0;
+    uint64_t used = 0, pieces = 0, elements = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct weight_target x = weight_target_of(&l, &t[i], &places[i]);
-        assert_int_equal(x.rows * x.width, tensor_elements(&t[i]));
-        assert_int_equal((x.at - BASE) % ALIGN, 0);
-        for (int64_t r = 0; r < x.rows; r++) {
-            const int64_t to = x.matrix ? weight_row(m, places[i].part, r) : r;
-            const uint64_t at = x.at - BASE + (uint64_t)(to * x.width * 2);
-            assert_true(!x.matrix ||
-                        (to < x.matrix->m && (places[i].bias || x.width == x.matrix->k)));
-            for (uint64_t b = at; b < at + (uint64_t)x.width * 2; b++)
-                assert_int_equal(taken[b]++, 0);
-            used += (uint64_t)x.width * 2;
+        for (int64_t e = 0; e < places[i].pieces; e++, pieces++) {
+            struct weight_place p;
+            int64_t first;
+            const struct tensor one = weight_piece(&t[i], &places[i], e, &p, &first);
+            const struct weight_target x = weight_target_of(&l, &one, &p);
+            assert_int_equal(x.rows * x.width, tensor_elements(&one));
+            assert_int_equal(first, e * tensor_elements(&one));
+            assert_int_equal((x.at - BASE) % ALIGN, 0);
+            elements += (uint64_t)tensor_elements(&one);
+            for (int64_t r = 0; r < (p.transposed ? x.width : x.rows); r++)
+                used += take(m, &x, &p, r, taken, BASE);
         }
     }
-    assert_true(l.bytes - used < n * ALIGN);
+    assert_int_equal(used, 2 * elements);
+    assert_int_equal(elements, model_params(m));
+    assert_true(l.bytes - used < pieces * ALIGN);
+}
+
+/* Kinds of layers, experts in one tensor and in many. */
+static void every_family_has_a_place(void **state)
+{
+    struct test *t = *state;
+    static const char *const names[] = {"gpt_oss", "mixtral", "qwen3_moe",
+                                        "gemma3",  "mistral", "qwen2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct model m;
+        const char *dir = arena_printf(t->a, "%s/tests/golden/models/%s", TW_SOURCE_DIR, names[i]);
+        assert_ok(model_load(t->a, dir, &m, &t->e), &t->e);
+        assert_ok(model_check_computed(&m, &t->e), &t->e);
+        rows_fill_the_memory(&m, t->a);
+    }
 }
 
 static void every_tensor_has_a_place(void **state)
@@ -113,8 +144,8 @@ static void an_engine_says_what_a_matrix_takes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(every_tensor_has_a_place),
-                                       TEST(what_a_model_lacks_is_0),
-                                       TEST(an_engine_says_what_a_matrix_takes)};
+    const struct CMUnitTest tests[] = {
+        TEST(every_tensor_has_a_place), TEST(every_family_has_a_place),
+        TEST(what_a_model_lacks_is_0), TEST(an_engine_says_what_a_matrix_takes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

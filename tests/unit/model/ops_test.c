@@ -75,8 +75,9 @@ static void lists(void **state)
     struct op_list q, b;
     model_ops(&qwen, &q);
     model_ops(&bloom, &b);
-    assert_int_equal(q.n, OP_KINDS - 1 - 6); /* all but emb_norm, experts and gap */
-    assert_int_equal(b.n, OP_KINDS - 2 - 6); /* all but q/k norm, rope, experts and gap */
+    assert_int_equal(q.n,
+                     OP_KINDS - 1 - 8); /* all but emb_norm, experts, norms of outputs and gap */
+    assert_int_equal(b.n, OP_KINDS - 2 - 8); /* and all but q/k norm and rope */
     struct op_list more = q;
     op_list_add_gap(&more);
     assert_int_equal(more.n, q.n + 1);
@@ -111,12 +112,12 @@ static void steps(void **state)
     model_steps(&qwen, &q);
     model_steps(&bloom, &b);
     STEPS(&q.before, OP_EMB);
-    STEPS(&q.layer, OP_INPUT_NORM, OP_ATTN_PRE_PROJ, OP_QK_NORM, OP_ROPE, OP_KV_SAVE,
+    STEPS(&q.layers[0], OP_INPUT_NORM, OP_ATTN_PRE_PROJ, OP_QK_NORM, OP_ROPE, OP_KV_SAVE,
           OP_ATTN_PREFILL, OP_ATTN_DECODE, OP_ATTN_POST_PROJ, OP_ADD, OP_POST_ATTN_NORM,
           OP_MLP_UP_PROJ, OP_MLP_ACT, OP_MLP_DOWN_PROJ, OP_ADD);
     STEPS(&q.after, OP_FINAL_NORM, OP_LM_HEAD, OP_SAMPLE);
     STEPS(&b.before, OP_EMB, OP_EMB_NORM);
-    assert_int_equal(b.layer.n, q.layer.n - 2); /* neither q/k norm nor rope */
+    assert_int_equal(b.layers[0].n, q.layers[0].n - 2); /* neither q/k norm nor rope */
     struct op_list l;
     model_ops(&bloom, &l);
     for (int i = 0; i < l.n; i++)

@@ -168,7 +168,7 @@ static void slices(const struct model *m, int64_t tp)
                 continue;
             assert_true(places[i].bias || s.columns == op->k);
             for (int64_t r = 0; r < s.rows; r++)
-                assert_true(weight_row(&shard, places[i].part, r) < op->m);
+                assert_true(weight_row(&shard, &places[i], r) < op->m);
         }
         for (int64_t k = 1; k < rows * columns; k++)
             assert_int_equal(held[k], held[0]);
@@ -202,16 +202,16 @@ static void slices_by_hand(void **state)
     const struct tensor qkv = {.n_dims = 2, .dims = {96, 32}}, k = {.n_dims = 1, .dims = {48}};
     const struct tensor down = {.n_dims = 2, .dims = {48, 24}};
     struct shard_slice s = shard_tensor(
-        &bloom, 4, 3, &qkv, &(struct weight_place){0, OP_ATTN_PRE_PROJ, WEIGHT_QKV, false});
+        &bloom, 4, 3, &qkv, &(struct weight_place){.op = OP_ATTN_PRE_PROJ, .part = WEIGHT_QKV});
     assert_int_equal(s.row, 72);
     assert_int_equal(s.rows, 24);
     assert_int_equal(s.columns, 32);
-    s = shard_tensor(&decoder, 3, 1, &k,
-                     &(struct weight_place){0, OP_ATTN_PRE_PROJ, WEIGHT_K, true});
+    s = shard_tensor(
+        &decoder, 3, 1, &k,
+        &(struct weight_place){.op = OP_ATTN_PRE_PROJ, .part = WEIGHT_K, .bias = true});
     assert_int_equal(s.row, 16);
     assert_int_equal(s.rows, 16);
-    s = shard_tensor(&decoder, 3, 2, &down,
-                     &(struct weight_place){0, OP_MLP_DOWN_PROJ, WEIGHT_WHOLE, false});
+    s = shard_tensor(&decoder, 3, 2, &down, &(struct weight_place){.op = OP_MLP_DOWN_PROJ});
     assert_int_equal(s.rows, 48);
     assert_int_equal(s.column, 16);
     assert_int_equal(s.columns, 8);

@@ -79,7 +79,7 @@ static void places_of_tensors(void **state)
                     assert_int_equal(t[j].n_dims, bias ? 1 : 2);
                     assert_true(bias || t[j].dims[1] == op->k);
                     for (int64_t r = 0; r < t[j].dims[0]; r++) {
-                        const int64_t to = weight_row(&m, places[j].part, r);
+                        const int64_t to = weight_row(&m, &places[j], r);
                         assert_true(to >= 0 && to < op->m && !held[to]);
                         held[to] = true;
                     }

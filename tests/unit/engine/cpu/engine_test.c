@@ -139,6 +139,10 @@ static void test_same_bits(void **state)
     check_bits("qwen3");
     check_bits("llama");
     check_bits("bloom_h6");
+    check_bits("mistral");
+    check_bits("qwen3_moe");
+    check_bits("gpt_oss");
+    check_bits("gemma3");
 }
 
 /* More keys than one step of attention holds, hidden sizes that no vector divides. */

@@ -173,12 +173,70 @@ static void test_bloom_h6(void **state)
     check_model("bloom_h6", "bloom_h6");
 }
 
+/* Angles that llama3 changes; head_dim more than hidden / heads. */
+static void test_llama3(void **state)
+{
+    (void)state;
+    check_model("llama3", "llama3");
+}
+
+/* Biases of q, k and v. */
+static void test_qwen2(void **state)
+{
+    (void)state;
+    check_model("qwen2", "qwen2");
+}
+
+/* Every layer slides. */
+static void test_mistral(void **state)
+{
+    (void)state;
+    check_model("mistral", "mistral");
+}
+
+static void test_mixtral(void **state)
+{
+    (void)state;
+    check_model("mixtral", "mixtral");
+}
+
+/* One layer is dense, and wider; weights of the experts do not sum to 1. */
+static void test_qwen3_moe(void **state)
+{
+    (void)state;
+    check_model("qwen3_moe", "qwen3_moe");
+}
+
+static void test_qwen3_moe_norm(void **state)
+{
+    (void)state;
+    check_model("qwen3_moe_norm", "qwen3_moe_norm");
+}
+
+/* Windows in turn, sinks, biases everywhere, yarn, clamped activation, experts in one tensor. */
+static void test_gpt_oss(void **state)
+{
+    (void)state;
+    check_model("gpt_oss", "gpt_oss");
+}
+
+/* Windows, angles of two kinds, norms with an offset in front and behind. */
+static void test_gemma3(void **state)
+{
+    (void)state;
+    check_model("gemma3", "gemma3");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_qwen3),    cmocka_unit_test(test_qwen3_sharded),
         cmocka_unit_test(test_llama),    cmocka_unit_test(test_bloom),
-        cmocka_unit_test(test_bloom_h6),
+        cmocka_unit_test(test_bloom_h6), cmocka_unit_test(test_llama3),
+        cmocka_unit_test(test_qwen2),    cmocka_unit_test(test_mistral),
+        cmocka_unit_test(test_mixtral),  cmocka_unit_test(test_qwen3_moe),
+        cmocka_unit_test(test_gpt_oss),  cmocka_unit_test(test_qwen3_moe_norm),
+        cmocka_unit_test(test_gemma3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
