@@ -37,12 +37,13 @@ static int numbers(struct sv line, double *out, int max)
 
 /* New kinds are appended. */
 static const enum op_kind order[] = {
-    OP_EMB,         OP_EMB_NORM,       OP_INPUT_NORM,     OP_ATTN_PRE_PROJ,
-    OP_QK_NORM,     OP_ROPE,           OP_KV_SAVE,        OP_ATTN_PREFILL,
-    OP_ATTN_DECODE, OP_ATTN_POST_PROJ, OP_POST_ATTN_NORM, OP_MLP_UP_PROJ,
-    OP_MLP_ACT,     OP_MLP_DOWN_PROJ,  OP_MOE_ROUTER,     OP_MOE_UP_PROJ,
-    OP_MOE_ACT,     OP_MOE_DOWN_PROJ,  OP_MOE_COMBINE,    OP_ADD,
-    OP_FINAL_NORM,  OP_LM_HEAD,        OP_SAMPLE,         OP_GAP};
+    OP_EMB,           OP_EMB_NORM,       OP_INPUT_NORM,     OP_ATTN_PRE_PROJ,
+    OP_QK_NORM,       OP_ROPE,           OP_KV_SAVE,        OP_ATTN_PREFILL,
+    OP_ATTN_DECODE,   OP_ATTN_POST_PROJ, OP_POST_ATTN_NORM, OP_MLP_UP_PROJ,
+    OP_MLP_ACT,       OP_MLP_DOWN_PROJ,  OP_MOE_ROUTER,     OP_MOE_UP_PROJ,
+    OP_MOE_ACT,       OP_MOE_DOWN_PROJ,  OP_MOE_COMBINE,    OP_ADD,
+    OP_FINAL_NORM,    OP_LM_HEAD,        OP_SAMPLE,         OP_GAP,
+    OP_ATTN_OUT_NORM, OP_MLP_OUT_NORM};
 static_assert(sizeof order / sizeof *order == OP_KINDS, "a kind without a place");
 enum { PLACE_OF_GAP = 23 }; /* what samples of executors that measure no gap had */
 

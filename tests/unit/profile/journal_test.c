@@ -92,7 +92,10 @@ static void what_was_written_comes_back_exactly(void **state)
     journal_close(&f->j);
 }
 
-/* Samples of before there was a gap have one number less; none is written where there is no gap. */
+/* Samples of before there was a gap have 23 numbers; as many are written where no later kind has a
+ * time. */
+enum { KINDS_BEFORE_THE_GAP = 23 };
+
 static void samples_without_a_gap(void **state)
 {
     struct fixture *f = *state;
@@ -102,7 +105,7 @@ static void samples_without_a_gap(void **state)
     assert_ok(journal_sample(&f->j, 1, op_s, &f->e), &f->e);
     journal_close(&f->j);
     append(f, "s 1 0.25");
-    for (int k = 1; k < OP_GAP; k++)
+    for (int k = 1; k < KINDS_BEFORE_THE_GAP; k++)
         append(f, " 1e-3");
     append(f, "\n");
     open_as(f, "key");
@@ -117,7 +120,7 @@ static void samples_without_a_gap(void **state)
     assert_non_null(line);
     for (; *line != '\n'; line++)
         numbers += *line == ' ';
-    assert_int_equal(numbers, 1 + OP_GAP);
+    assert_int_equal(numbers, 1 + KINDS_BEFORE_THE_GAP);
 }
 
 /* Rows of further kinds of layer come behind those of old, without a gap in between as well. */
@@ -140,7 +143,7 @@ static void sets_of_rows(void **state)
     (void)state;
     assert_int_equal(journal_bits(UINT64_C(1) << OP_EMB), 1);
     assert_int_equal(journal_bits(UINT64_C(1) << OP_LM_HEAD), 1 << 21);
-    assert_int_equal(journal_bits(UINT64_C(1) << OP_GAP), 1 << 23);
+    assert_int_equal(journal_bits(UINT64_C(1) << OP_GAP), 1 << KINDS_BEFORE_THE_GAP);
     for (int row = 0; row < OP_ROWS; row++) {
         const uint64_t set = UINT64_C(1) << row | 1;
         assert_true(journal_rows_of(journal_bits(set)) == set);

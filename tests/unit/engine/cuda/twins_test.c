@@ -131,9 +131,9 @@ static struct twin_model *twin_open(const char *name, enum cuda_dtype t)
     assert_ok(forward_open(&f, &p, &e), &e);
     take_weights(x, &f);
     const int64_t half = x->m.head_dim / 2;
-    if (f.cosine) {
-        x->cosine = arena_copy(a, f.cosine, (size_t)(POSITIONS * half) * sizeof(float));
-        x->sine = arena_copy(a, f.sine, (size_t)(POSITIONS * half) * sizeof(float));
+    if (f.cosine[0]) {
+        x->cosine = arena_copy(a, f.cosine[0], (size_t)(POSITIONS * half) * sizeof(float));
+        x->sine = arena_copy(a, f.sine[0], (size_t)(POSITIONS * half) * sizeof(float));
     } else {
         x->slopes = arena_copy(a, f.slopes, (size_t)x->m.heads * sizeof(float));
     }
