@@ -46,7 +46,7 @@ static enum st model(struct job_context *c, struct err *e)
     }
     struct job_model m;
     if (strcmp(c->words[0], "init") == 0) {
-        TRY(job_model(c, false, &m, e));
+        TRY(job_model_described(c, &m, e));
         return init(c, &m, e);
     }
     TRY(job_model_described(c, &m, e));

@@ -88,7 +88,7 @@ static enum st open_engine(struct service *s, struct err *e)
     if (s->engine->needs & ENGINE_PREDICTOR)
         TRY(open_predictor(s, e));
     const int64_t block_bytes =
-        s->serve.block_size * model_kv_bytes_per_token(&s->m.m, (int)dtype_bytes(plan.dtype));
+        s->serve.block_size * model_kv_bytes_held(&s->m.m, (int)dtype_bytes(plan.dtype));
     const struct job_engine how = {
         .engine = s->engine,
         .plan = &plan,

@@ -38,8 +38,8 @@ struct job_model {
 };
 /* The model of the plan, whatever its layers are: for commands that describe it. */
 enum st job_model_described(const struct job_context *c, struct job_model *out, struct err *e);
-/* The same, whose layers are modelled (model_check_modelled); weights are located only when
- * need_weights. */
+/* The same, whose layers are modelled (model_check_modelled) or, with need_weights, computed: that
+ * engine checks. Weights are located only then. */
 enum st job_model(const struct job_context *c, bool need_weights, struct job_model *out,
                   struct err *e);
 

@@ -3,6 +3,7 @@
 
 #include "model/formats.h"
 #include "model/model.h"
+#include "model/stored.h"
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
@@ -169,7 +170,9 @@ enum st model_check_computed(const struct model *m, struct err *e)
     enum st st = ST_OK;
     const char *what = NULL;
     if (formats_quantised(m)) {
-        st = refuse(m, arena_printf(a, "quantised weights (%s)", precision_name(m->weights)), e);
+        const char *weights =
+            m->op_formats ? stored_words(a, m->stored) : precision_name(m->weights);
+        st = refuse(m, arena_printf(a, "quantised weights (%s)", weights), e);
     } else if (!is_known(m)) {
         err_set(e, ST_INPUT, "model %s: no engine here computes models of type %s", m->name,
                 model_family_name(m));

@@ -303,6 +303,8 @@ bool op_is_expert(enum op_kind k); /* executed by the devices that hold the expe
 
 int64_t model_params(const struct model *m); /* tied weights counted once */
 int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes);
+/* The same of an engine that keeps what a window no longer shows: caches of every layer. */
+int64_t model_kv_bytes_held(const struct model *m, int element_bytes);
 double model_kv_bytes(const struct model *m); /* of a token, in the model's format */
 
 #endif

@@ -493,6 +493,19 @@ int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes)
     return 2 * m->layers * kv_width(m) * element_bytes;
 }
 
+int64_t model_kv_bytes_held(const struct model *m, int element_bytes)
+{
+    int64_t sum = 0;
+    if (!m->layered)
+        return model_kv_bytes_per_token(m, element_bytes);
+    for (int64_t i = 0; i < m->layers; i++) {
+        const struct attention *t = &m->structure->attention[m->structure->attention_of[i]];
+        for (int32_t k = 0; k < t->n_caches; k++)
+            sum += (t->caches[k].elements * element_bytes + t->caches[k].bytes) / t->caches[k].ratio;
+    }
+    return sum > 0 ? sum : element_bytes;
+}
+
 double model_kv_bytes(const struct model *m)
 {
     if (m->layered)

@@ -23,7 +23,8 @@
  *
  * Engines that keep keys and values in the host's memory (memory_plan_host): room for as many of
  * the longest requests as may run at once, but at most cache_bytes and at least one request; the
- * same on every machine. */
+ * same on every machine. They keep what a window no longer shows: blocks are counted as for full
+ * attention. */
 #ifndef SERVE_MEMORY_H
 #define SERVE_MEMORY_H
 

@@ -9,6 +9,7 @@
 #include "model/weights.h"
 #include "support/sequences.h"
 #include "support/support.h"
+#include "text/json.h"
 
 enum { PROMPT = 40, DECODES = 32, VOCAB = 256 };
 
@@ -112,6 +113,19 @@ static double run_golden(const struct golden *g, int threads, int64_t block_size
     }
     sequences_close(&s);
     return worst;
+}
+
+/* Of the last row of the prompt. */
+static double prefill_error(const struct golden *g)
+{
+    struct sequences *s = sequences_open(params_of(g, 1, 16));
+    struct chunk c = {.slot = 0, .tokens = PROMPT};
+    sequence_start(s, 0, g->prompt, PROMPT);
+    sequences_step(s, &c, 1, NULL, 0);
+    const double error =
+        relative_error(sequences_logits(s, 0), g->prefill + (PROMPT - 1) * VOCAB, VOCAB);
+    sequences_close(&s);
+    return error;
 }
 
 /* Each token of the prompt as a chunk of its own sequence shows every row of the prefill. */
@@ -227,6 +241,44 @@ static void test_gemma3(void **state)
     check_model("gemma3", "gemma3");
 }
 
+/* Every key that changes numbers does: with another value the engine is far from the reference. */
+static void test_keys_count(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *key, *value;
+    } cases[] = {
+        {"mistral", "sliding_window", "12"},
+        {"mistral", "sliding_window", "10"},
+        {"gpt_oss", "sliding_window", "8"},
+        {"gpt_oss", "swiglu_limit", "1e9"},
+        {"gpt_oss", "rope_scaling", "null"},
+        {"gpt_oss", "layer_types",
+         "[\"full_attention\", \"full_attention\", \"sliding_attention\"]"},
+        {"gemma3", "sliding_window", "11"},
+        {"gemma3", "query_pre_attn_scalar", "24"},
+        {"gemma3", "rope_local_base_freq", "1e6"},
+        {"gemma3", "rope_scaling", "null"},
+        {"gemma3", "sliding_window_pattern", "2"},
+        {"qwen3_moe", "norm_topk_prob", "true"},
+        {"qwen3_moe_norm", "norm_topk_prob", "false"},
+        {"llama3", "rope_parameters", "{\"rope_type\": \"default\", \"rope_theta\": 1e4}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err e = {0};
+        struct node *config, *value;
+        struct golden *g = golden_open(cases[i].model, cases[i].model);
+        const char *path = arena_printf(g->a, "%s/config.json", g->dir);
+        assert_ok(json_load(g->a, path, NULL, &config, &e), &e);
+        assert_ok(json_parse(g->a, "value", sv_of(cases[i].value), NULL, &value, &e), &e);
+        node_set(g->a, config, sv_of(cases[i].key), value);
+        assert_ok(model_from_config(g->a, cases[i].model, config, &g->model, &e), &e);
+        if (!(prefill_error(g) > 5e-4))
+            fail_msg("%s: %s=%s changes nothing", cases[i].model, cases[i].key, cases[i].value);
+        golden_close(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,7 +288,7 @@ int main(void)
         cmocka_unit_test(test_qwen2),    cmocka_unit_test(test_mistral),
         cmocka_unit_test(test_mixtral),  cmocka_unit_test(test_qwen3_moe),
         cmocka_unit_test(test_gpt_oss),  cmocka_unit_test(test_qwen3_moe_norm),
-        cmocka_unit_test(test_gemma3),
+        cmocka_unit_test(test_gemma3),   cmocka_unit_test(test_keys_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

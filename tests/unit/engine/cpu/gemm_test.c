@@ -91,6 +91,55 @@ static void test_sizes(void **state)
     pool_close(&pool);
 }
 
+/* Several matrices of one shape: the bits of each alone, whether few or many rows are theirs. */
+static void check_groups(const struct kernels *kn, struct pool *pool, int64_t m, int64_t k,
+                         int64_t most)
+{
+    enum { GROUPS = 5 };
+    struct data d[GROUPS];
+    struct matrix w[GROUPS];
+    struct gemm_group groups[GROUPS];
+    int64_t rows = 0;
+    for (int i = 0; i < GROUPS; i++) {
+        const int64_t own = 1 + i * most / GROUPS;
+        d[i] = data_new(m, k, own);
+        for (int64_t j = 0; j < m * k; j++)
+            d[i].w[j] += (float)i;
+        w[i] = pack(&d[i], kn, i % 2);
+        groups[i] = (struct gemm_group){&w[i], rows, own};
+        rows += own;
+    }
+    float *x = arena_array(d[0].a, float, rows *d[0].ldx + KERNELS_SLACK);
+    float *y = arena_array(d[0].a, float, rows *m + 1), *want = arena_array(d[0].a, float, rows *m);
+    for (int i = 0; i < GROUPS; i++)
+        memcpy(x + groups[i].first * d[i].ldx, d[i].x, (size_t)(d[i].rows * d[i].ldx) * sizeof *x);
+    y[rows * m] = 12345;
+    gemm_run_groups(pool, kn, groups, GROUPS, x, d[0].ldx, y);
+    assert_true(y[rows * m] == 12345);
+    for (int i = 0; i < GROUPS; i++)
+        gemm_run(pool, kn, &w[i], d[i].rows, x + groups[i].first * d[i].ldx, d[i].ldx,
+                 want + groups[i].first * m);
+    assert_memory_equal(y, want, (size_t)(rows * m) * sizeof *y);
+    for (int i = GROUPS - 1; i >= 0; i--)
+        arena_free(&d[i].a);
+}
+
+static void test_groups(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct pool *pool;
+    size_t n;
+    const struct kernels *const *sets = kernels_usable(&n);
+    assert_ok(pool_open(2, &pool, &e), &e);
+    for (size_t s = 0; s < n; s++) {
+        check_groups(sets[s], pool, 33, 7, 3);    /* on the caller */
+        check_groups(sets[s], pool, 130, 65, 40); /* by the threads */
+    }
+    gemm_run_groups(pool, sets[0], NULL, 0, NULL, 0, NULL);
+    pool_close(&pool);
+}
+
 static void test_rows_come_back(void **state)
 {
     (void)state;
@@ -120,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_rows_come_back),
         cmocka_unit_test(test_distance_of_rows),
     };

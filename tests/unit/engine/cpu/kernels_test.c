@@ -83,6 +83,20 @@ static void check_activations(const struct kernels *kn, size_t n, struct vectors
              0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x))));
     }
     assert_true(v->out[n] == 777);
+    kn->gelu_tanh_mul(n, v->x, v->y, v->out);
+    for (size_t i = 0; i < n; i++) {
+        const double x = (double)v->x[i];
+        near(v->out[i], 0.5 * x *
+                            (1 + tanh(sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x))) *
+                            (double)v->y[i]);
+    }
+    assert_true(v->out[n] == 777);
+    kn->clamped_mul(n, v->x, v->y, 1.702F, 0.75F, v->out); /* many are beyond the limit */
+    for (size_t i = 0; i < n; i++) {
+        const double g = fmin((double)v->x[i], 0.75), u = fmin(fmax((double)v->y[i], -0.75), 0.75);
+        near(v->out[i], g / (1 + exp(-1.702 * g)) * (u + 1));
+    }
+    assert_true(v->out[n] == 777);
 }
 
 static void check_simple(const struct kernels *kn, size_t n, struct vectors *v)
