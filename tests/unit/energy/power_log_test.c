@@ -238,6 +238,10 @@ static void several_gpus_and_none_asked_for(void **state)
         {"time,device,power_w\n1795278605,cuda:0,90\n1795278605,cuda:1,300\n",
          "power.csv has the powers of 2 GPUs, and gpu= is not set\n"
          "hint: it has rows of 0, 1: gpu= picks one"},
+        {"Timestamp, DeviceId, GPU Power (W)\n2026-11-21 16:30:05.000, 0, 90\n"
+         "2026-11-21 16:30:06.000, 1, 300\n",
+         "power.csv has the powers of 2 GPUs, and gpu= is not set\n"
+         "hint: it has rows of 0, 1: gpu= picks one"},
         {"time,name,power_w\n1795278605,H200,90\n1795278605,L4,30\n",
          "power.csv has the powers of 2 GPUs, and gpu= is not set\n"
          "hint: it has rows of 0 = H200, 1 = L4 (by name): gpu= picks one"},
