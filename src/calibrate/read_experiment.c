@@ -304,7 +304,8 @@ static const char *format_in_name(const char *model)
     return NULL;
 }
 
-/* true, false, 0 or 1; otherwise = where it does not stand. */
+/* true, false, 0 or 1; of expert_parallel also a degree, of which 1 is off. otherwise = where it
+ * does not stand. */
 static enum st switch_of(const struct node *map, const char *key, int otherwise, int *out,
                          struct err *e)
 {
@@ -316,9 +317,10 @@ static enum st switch_of(const struct node *map, const char *key, int otherwise,
         *out = n->b;
         return ST_OK;
     }
-    if (n->kind != NODE_INT || n->i < 0)
+    const bool degree = strcmp(key, "expert_parallel") == 0;
+    if (n->kind != NODE_INT || n->i < 0 || (n->i > 1 && !degree))
         return node_err(n, ST_INPUT, e, "%s: expected true or false", key);
-    *out = n->i > 1; /* a degree: 1 = off */
+    *out = degree ? n->i > 1 : n->i == 1;
     return ST_OK;
 }
 

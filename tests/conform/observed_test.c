@@ -188,6 +188,11 @@ static void experiments_state_more_of_the_server(void **state)
     assert_int_equal(s->num_blocks, 900);
     assert_int_equal(s->block_size, 32);
     assert_int_equal(s->prefix_caching, 0);
+    static const char *const numbers[] = {
+        "\"tensor_parallel\": 2",
+        "\"tensor_parallel\": 2, \"enable_prefix_caching\": 1, \"expert_parallel\": 1", NULL};
+    assert_int_equal(changed(*state, 1, numbers).settings.prefix_caching, 1);
+    assert_int_equal(changed(*state, 1, numbers).settings.ep, 0); /* a degree */
     static const char *const named[] = {"a/b", "Org/Llama-3.3-70B-Instruct-FP8-dynamic", NULL};
     assert_string_equal(changed(*state, 1, named).settings.weights, "fp8");
     static const char *const plain[] = {"a/b", "Org/Llama-3.3-70B-Instruct", NULL};
@@ -204,6 +209,8 @@ static void experiments_that_no_replica_stands_for_are_refused(void **state)
             "tp and tensor_parallel say different things");
     refused(t, 1, tp, "\"tensor_parallel\": 2, \"quantization\": \"q4_k_m\"",
             "quantization: 'q4_k_m' is not known here");
+    refused(t, 1, tp, "\"tensor_parallel\": 2, \"enable_prefix_caching\": 2",
+            "enable_prefix_caching: expected true or false");
     refused(t, 1, tp, "\"tensor_parallel\": 2, \"enable_prefix_caching\": \"on\"",
             "enable_prefix_caching: expected true or false");
     refused(t, 1, "\"output_tokens_asked\": 21", "\"output_tokens_asked\": 0",
