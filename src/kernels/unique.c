@@ -46,12 +46,18 @@ bool kernels_communicates(uint8_t kind, const char *full_name, const char *short
 {
     /* NCCL, and RCCL, which keeps its names; MSCCL; NVSHMEM */
     static const char *const begins[] = {"nccl", "rccl", "msccl", "nvshmem"};
-    /* oneCCL; the all-reduce of vLLM and SGLang for GPUs of one host */
-    static const char *const parts[] = {"oneccl", "oneapi::ccl", "cross_device_reduce"};
+    /* oneCCL; the all-reduce of vLLM and SGLang for GPUs of one host; those of PyTorch's symmetric
+     * memory (one_shot_all_reduce_kernel), TensorRT-LLM and FlashInfer (allreduce_fusion_kernel,
+     * oneShotAllReduceKernel); DeepEP's dispatch and combine */
+    static const char *const parts[] = {
+        "oneccl",    "oneapi::ccl", "cross_device_reduce", "all_reduce",     "allreduce",
+        "AllReduce", "all_gather",  "allgather",           "reduce_scatter", "deep_ep::"};
+    /* Inductor names fused products after the operators beside them, collectives among these */
+    const bool made = strncmp(short_name, "triton_", strlen("triton_")) == 0;
     bool begins_so = false;
     for (size_t i = 0; i < LEN(begins); i++)
         begins_so = begins_so || strncmp(short_name, begins[i], strlen(begins[i])) == 0;
-    return kind == TRACE_KERNEL && (begins_so || has(full_name, parts, LEN(parts)));
+    return kind == TRACE_KERNEL && !made && (begins_so || has(full_name, parts, LEN(parts)));
 }
 
 /* ---- unique kernels ---- */

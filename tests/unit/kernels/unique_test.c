@@ -59,11 +59,17 @@ static void products_of_libraries_are_known_by_name(void **state)
 static void communication_is_known_by_name(void **state)
 {
     static const char *const yes[] = {
-        "ncclDevKernel_Generic_4(ncclArgs)", "ncclKernel_AllReduce_RING_LL_Sum_half(ncclWork)",
-        "void rcclGenericKernel<1, false>(int)", "oneapi::ccl::allreduce_kernel(int)",
-        "void vllm::cross_device_reduce_1stage<float, 2>(float*)"};
+        "ncclDevKernel_Generic_4(ncclArgs)",
+        "ncclKernel_AllReduce_RING_LL_Sum_half(ncclWork)",
+        "void rcclGenericKernel<1, false>(int)",
+        "oneapi::ccl::allreduce_kernel(int)",
+        "void vllm::cross_device_reduce_1stage<float, 2>(float*)",
+        "void c10d::symmetric_memory::two_shot_all_reduce_kernel<__nv_bfloat16, 16, 8>(int)",
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1>(int)",
+        "void deep_ep::internode_ll::dispatch<true, 7168>(void*)"};
     static const char *const no[] = {"gemm", "void reduce_kernel<512, 1>(float*)",
-                                     "my_ncclDevKernel_lookalike"};
+                                     "my_ncclDevKernel_lookalike",
+                                     "triton_poi_fused_add_all_reduce_mm_0"};
     struct test *t = *state;
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         assert_true(kernels_communicates(TRACE_KERNEL, yes[i], trace_short_name(t->a, yes[i])));
