@@ -73,7 +73,13 @@ static enum st unknown_format(const char *path, struct err *e)
 
 enum st observed_load(struct arena *a, const char *path, struct observed *out, struct err *e)
 {
-    *out = (struct observed){.path = path, .name = name_of(a, path)};
+    return observed_load_of(a, path, NULL, out, e);
+}
+
+enum st observed_load_of(struct arena *a, const char *path, const struct key_spans *spans,
+                         struct observed *out, struct err *e)
+{
+    *out = (struct observed){.path = path, .name = name_of(a, path), .spans = spans};
     out->settings.prefix_caching = -1;
     out->first_token_lag_s = NAN;
     if (!fs_exists(path))

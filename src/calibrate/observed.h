@@ -90,6 +90,7 @@ struct observed {
     const char *const *doubts; /* what it states and is not simulated, or is assumed; [n_doubts] */
     size_t n_doubts;
     double first_token_lag_s; /* P50 from the end of the batch to the first token; NAN = unknown */
+    const struct key_spans *spans; /* of the model that was served, for batches; NULL = none */
 };
 
 struct observed_format {
@@ -104,6 +105,9 @@ extern const struct observed_format observed_formats[]; /* ends with name == NUL
 /* Reads the record at path by the first format that it looks like; ST_INPUT names what was looked
  * for. */
 enum st observed_load(struct arena *a, const char *path, struct observed *out, struct err *e);
+/* The same of a model with spans (model/spans.h), which lives as long as *out. */
+enum st observed_load_of(struct arena *a, const char *path, const struct key_spans *spans,
+                         struct observed *out, struct err *e);
 
 /* ---- for formats ----------------------------------------------------------------------------- */
 

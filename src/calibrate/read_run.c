@@ -101,7 +101,7 @@ static void settings_of(struct arena *a, const struct node *meta, struct observe
 
 static void read_batches(struct arena *a, const struct run *r, struct observed *out)
 {
-    struct batch_load *loads = batch_loads(a, r);
+    struct batch_load *loads = batch_loads(a, r, out->spans);
     for (size_t i = 0; loads && i < r->n_batches; i++)
         if (loads[i].known)
             loads[out->n_batches++] = loads[i];

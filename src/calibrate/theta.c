@@ -69,7 +69,7 @@ double theta_spread(const struct theta *t)
 /* Whether any batch of the model depends on the parameter. */
 static bool counts(const struct iteration_shape *s, int i)
 {
-    bool joined = s->layer_collectives > 0 || s->all_to_alls > 0 || s->stages > 1;
+    bool joined = s->tp > 1 || s->groups > 1 || s->stages > 1;
     return joined || (i != ITERATION_LINK_EFFICIENCY && i != ITERATION_COLLECTIVE_S);
 }
 

@@ -406,6 +406,7 @@ static struct op_cost cost_of(const struct model *m, const struct deep_load *l)
         load.chunk_sq = (int64_t)(batch * prompt * (prompt + 1) / 2);
         load.kv_tokens_prefill = (int64_t)(batch * prompt * context);
         load.kv_read_tokens = (int64_t)(batch * (prompt + context));
+        load.chunks = (int64_t)batch;
     } else {
         load.tokens = load.seqs = (int64_t)batch;
         load.kv_tokens = (int64_t)(batch * context);

@@ -147,9 +147,15 @@ static enum st set_up(const struct job_context *c, const struct plan *p, struct 
 static enum st load_all(const struct job_context *c, const struct option_list *paths,
                         struct observed **out, struct err *e)
 {
+    struct job_model m;
+    struct key_spans *spans = arena_one(c->a, struct key_spans);
+    struct err told_later = {0}; /* load_model */
+    if (job_model_described(c, &m, &told_later) == ST_OK)
+        *spans = model_spans(&m.m);
+    err_clear(&told_later);
     *out = arena_array(c->a, struct observed, paths->n);
     for (size_t i = 0; i < paths->n; i++)
-        TRY(observed_load(c->a, paths->items[i], &(*out)[i], e));
+        TRY(observed_load_of(c->a, paths->items[i], spans, &(*out)[i], e));
     return ST_OK;
 }
 
@@ -397,8 +403,9 @@ static enum st prepare(const struct job_context *c, const struct plan *p, struct
     struct theta_prior roofline;
     j->peaks = job_hardware(p);
     TRY(set_up(c, p, j, e));
-    TRY(iteration_shape(&j->m.m, &j->peaks, p->parallel.tp, p->parallel.pp, p->parallel.ep,
-                        &j->shape, e));
+    const struct iteration_degrees degrees = {
+        .tp = p->parallel.tp, .pp = p->parallel.pp, .ep = p->parallel.ep};
+    TRY(iteration_shape(c->a, &j->m.m, &j->peaks, &degrees, &j->shape, e));
     theta_prior_roofline(&j->m.m, &j->shape, &roofline);
     j->prior = roofline;
     if (p->calibrate.prior.n)

@@ -84,8 +84,9 @@ enum st job_model(const struct job_context *c, bool need_weights, struct job_mod
                   struct err *e)
 {
     TRY(job_model_described(c, out, e));
-    if (!need_weights) /* engines that compute keep every block, and take layers as they are */
-        TRY(model_check_modelled(&out->m, e));
+    TRY(model_check_modelled(&out->m, e));
+    if (!need_weights) /* engines that compute keep every block of every layer */
+        TRY(model_check_blocks(&out->m, e));
     if (out->m.stored && out->m.stored->note)
         log_warn("model %s: %s", out->m.name, out->m.stored->note);
     return need_weights ? find_weights(c, out, e) : ST_OK;
@@ -385,6 +386,7 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
         .kv_bandwidth = p->cluster.kv_bandwidth_gb_s * 1e9,
         .kv_latency_s = p->cluster.kv_latency_s,
         .kv_bytes_per_token = model_kv_bytes(m),
+        .spans = model_spans(m),
         .max_model_len = p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions,
         .seed = (uint64_t)p->seed,
         .warmup_requests = p->workload.warmup_requests,

@@ -8,8 +8,9 @@
 
 struct batches {
     const struct run *r;
-    struct batch_load *of; /* [n] */
-    bool *unknown;         /* [n] what it decoded */
+    const struct key_spans *spans; /* of the model */
+    struct batch_load *of;         /* [n] */
+    bool *unknown;                 /* [n] what it decoded */
     size_t n;
 };
 
@@ -35,18 +36,17 @@ static struct batch_load *batch_of(const struct batches *b, int64_t time_ns)
     return n ? &b->of[n - 1] : NULL;
 }
 
-static void add_prompt(struct batch_load *x, int64_t tokens)
+static void add_prompt(const struct batches *b, struct batch_load *x, int64_t tokens)
 {
-    x->load.chunk_sq += tokens * (tokens + 1) / 2;
-    x->load.kv_read_tokens += tokens;
+    op_load_add_chunk(&x->load, b->spans, 0, tokens);
     x->load.tokens += tokens;
     x->load.rows++;
     x->chunks++;
 }
 
-static void add_decode(struct batch_load *x, int64_t cached)
+static void add_decode(const struct batches *b, struct batch_load *x, int64_t cached)
 {
-    x->load.kv_tokens += cached;
+    op_load_add_keys(&x->load, b->spans, cached);
     x->longest = cached > x->longest ? cached : x->longest;
     x->load.seqs++;
     x->load.tokens++;
@@ -63,9 +63,9 @@ static void add_request(const struct batches *b, size_t i)
         const struct run_token *t = &r->tokens[k];
         struct batch_load *x = batch_of(b, t->token_time_ns);
         if (x && t->token_index == 0)
-            add_prompt(x, prompt);
+            add_prompt(b, x, prompt);
         else if (x)
-            add_decode(x, prompt + t->token_index);
+            add_decode(b, x, prompt + t->token_index);
     }
 }
 
@@ -80,11 +80,11 @@ static void follow_request(const struct batches *b, size_t i)
                                                                          b, q->completion_ns);
     if (!first || !last)
         return;
-    add_prompt(first, q->num_prefill_tokens);
+    add_prompt(b, first, q->num_prefill_tokens);
     int64_t token = 1;
     for (struct batch_load *x = first + 1; x <= last; x++)
         if (b->r->batches[x - b->of].num_decode_tokens > 0)
-            add_decode(x, q->num_prefill_tokens + token++);
+            add_decode(b, x, q->num_prefill_tokens + token++);
     for (struct batch_load *x = first; x <= last && token != q->num_decode_tokens_actual; x++)
         b->unknown[x - b->of] = true;
 }
@@ -113,12 +113,13 @@ static bool agrees(const struct run_batch *x, const struct batch_load *y)
            y->load.tokens - y->load.seqs == x->num_prefill_tokens;
 }
 
-struct batch_load *batch_loads(struct arena *a, const struct run *r)
+struct batch_load *batch_loads(struct arena *a, const struct run *r, const struct key_spans *spans)
 {
     int64_t last_end_ns = RUN_NONE;
     if (!r->batches || !in_order(r))
         return NULL;
     const struct batches b = {.r = r,
+                              .spans = spans,
                               .n = r->n_batches,
                               .of = arena_array(a, struct batch_load, r->n_batches),
                               .unknown = arena_array(a, bool, r->n_batches)};
@@ -130,6 +131,7 @@ struct batch_load *batch_loads(struct arena *a, const struct run *r)
     for (size_t i = 0; i < b.n; i++) {
         const struct run_batch *x = &r->batches[i];
         struct batch_load *y = &b.of[i];
+        y->load.n_spans = spans ? spans->n : 0;
         if (x->stage != 0 || x->replica != 0)
             continue;
         const int64_t start_ns = began_ns(x, y, last_end_ns);

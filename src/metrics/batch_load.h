@@ -20,8 +20,9 @@ struct batch_load {
 
 /* One of each batch of the run, [r->n_batches]. Requests, batches, and tokens where there are some,
  * are all that is read of the run. NULL: it has no batches, or they are not in the order in which
- * they began. Batches of other replicas and stages than the first are not known. */
-struct batch_load *batch_loads(struct arena *a, const struct run *r);
+ * they began. Batches of other replicas and stages than the first are not known. spans: of the
+ * model that was served; NULL = none. */
+struct batch_load *batch_loads(struct arena *a, const struct run *r, const struct key_spans *spans);
 
 /* Median from the end of the batch that made it to the moment when a first token was handed on;
  * NAN = unknown. Of a run that has batch_loads. */

@@ -121,31 +121,15 @@ static void set_dimensions(const struct structure *s, struct model *m)
         }
 }
 
-/* What of an attention stands in the way; NULL = nothing. */
-static const char *not_modelled(const struct attention *t)
-{
-    if (t->window)
-        return "attention to a window";
-    if (t->state.elements || t->state.float32)
-        return "states of fixed size";
-    if (t->top_k)
-        return "attention to keys that an index selects";
-    if (t->shared_cache)
-        return "keys and values that layers share";
-    return NULL;
-}
-
 enum st model_check_modelled(const struct model *m, struct err *e)
 {
     const struct structure *s = m->structure;
-    for (int32_t i = 0; m->layered && i < s->n_attentions; i++) {
-        const char *what = not_modelled(&s->attention[i]);
-        if (!what)
-            continue;
-        err_set(e, ST_INPUT, "model %s: %s (type %s): not modelled yet", m->name, what,
-                model_family_name(m));
-        return err_hint(e, "`twinfer model inspect` has its parameters and what it keeps");
-    }
+    struct key_spans spans;
+    if (m->layered && !spans_of(s, &spans))
+        return err_set(e, ST_INPUT,
+                       "model %s: more than %d different windows of attention (type %s) are not "
+                       "modelled yet",
+                       m->name, SPANS_MOST, model_family_name(m));
     for (int32_t i = 0, first = -1; m->layered && i < s->n_mlps; i++) {
         const struct mlp *p = &s->mlp[i];
         if (p->experts == 0)
@@ -156,6 +140,34 @@ enum st model_check_modelled(const struct model *m, struct err *e)
             return err_set(e, ST_INPUT,
                            "model %s: layers with %lld and with %lld experts are not modelled yet",
                            m->name, (long long)s->mlp[first].experts, (long long)p->experts);
+    }
+    return ST_OK;
+}
+
+/* What of an attention stands in the way; NULL = nothing. */
+static const char *not_in_blocks(const struct attention *t)
+{
+    if (t->window)
+        return "attention to a window";
+    if (t->state.elements || t->state.float32)
+        return "states of fixed size";
+    if (t->top_k)
+        return "attention to keys that an index selects";
+    if (t->shared_cache)
+        return "keys and values that layers share";
+    return t->n_caches > 1 ? "caches with several tokens to an entry" : NULL;
+}
+
+enum st model_check_blocks(const struct model *m, struct err *e)
+{
+    const struct structure *s = m->structure;
+    for (int32_t i = 0; m->layered && i < s->n_attentions; i++) {
+        const char *what = not_in_blocks(&s->attention[i]);
+        if (!what)
+            continue;
+        err_set(e, ST_INPUT, "model %s: %s (type %s): KV blocks of these are not modelled yet",
+                m->name, what, model_family_name(m));
+        return err_hint(e, "`twinfer model inspect` has its parameters and what it keeps");
     }
     return ST_OK;
 }

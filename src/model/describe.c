@@ -40,9 +40,10 @@ static struct figures figures_of(const struct model *m, const struct describe_pa
     f.p.kv_tokens = given->kv_tokens ? given->kv_tokens : DEFAULT_TOKENS;
     f.p.element_bytes = given->element_bytes ? given->element_bytes : 4;
     int64_t n = f.p.prompt_tokens;
-    const struct op_load prefill = {
-        .tokens = n, .rows = 1, .chunk_sq = n * (n + 1) / 2, .kv_read_tokens = n};
-    const struct op_load decode = {.tokens = 1, .rows = 1, .seqs = 1, .kv_tokens = f.p.kv_tokens};
+    const struct key_spans spans = model_spans(m);
+    struct op_load prefill = {.tokens = n, .rows = 1}, decode = {.tokens = 1, .rows = 1, .seqs = 1};
+    op_load_add_chunk(&prefill, &spans, 0, n);
+    op_load_add_keys(&decode, &spans, f.p.kv_tokens);
     model_ops(m, &l);
     for (int i = 0; i < l.n; i++) {
         struct row *r = &f.rows[f.n++];

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "model/precision.h"
-#include "model/structure.h"
+#include "model/spans.h"
 #include "text/node.h"
 
 /* Families whose tensors engines know. MODEL_LLAMA covers InternLM's first version, Mistral and
@@ -93,9 +93,12 @@ enum st model_load(struct arena *a, const char *dir, struct model *out, struct e
 const char *model_family_name(const struct model *m); /* "phi" */
 /* "phi"; "llama, asked for: its model_type is gpt9" */
 const char *model_family_words(struct arena *a, const struct model *m);
-/* ST_INPUT for layers that the roofline and memory plans do not know yet: windows, states, indices,
- * shared caches; by name. */
+/* ST_INPUT for layers that no costs are known of: with numbers of experts that differ, or more
+ * spans than there is room for. */
 enum st model_check_modelled(const struct model *m, struct err *e);
+/* ST_INPUT for layers whose tokens do not each take a place in every KV block: windows, states,
+ * indices, shared caches; by name. */
+enum st model_check_blocks(const struct model *m, struct err *e);
 /* ST_INPUT where layers differ: for what computes only models whose layers are alike. */
 enum st model_check_uniform(const struct model *m, struct err *e);
 /* ST_INPUT for more than OP_ROWS rows: for what holds times by row. */
@@ -152,6 +155,11 @@ enum op_kind {
     OP_LM_HEAD,      /* lm_head (ours): [rows, hidden] x [hidden, vocab]                    */
     OP_SAMPLE,       /* sample (ours): greedy argmax over [rows, vocab]                     */
     OP_GAP,          /* gap (ours): between kernels, no work of the model: never in its list */
+    /* Of layers that differ, each after OP_KV_SAVE. */
+    OP_INDEX_PREFILL, /* attn_index_prefill (ours): scores of an index, and the choice of keys  */
+    OP_INDEX_DECODE,
+    OP_STATE_PREFILL, /* attn_state_prefill (ours): short convolution and recurrence of a state */
+    OP_STATE_DECODE,
     OP_KINDS,
 };
 
@@ -171,10 +179,14 @@ enum op_where { OP_BEFORE_LAYERS, OP_IN_LAYER, OP_AFTER_LAYERS };
 struct op_line {
     bool set;
     double token_flop, token_elements; /* of a token, or of a row */
+    double token_bytes;                /* beside the elements, in formats of their own */
     double fixed_elements;             /* norm weights and biases */
-    double pair_flop;                  /* attention: of a query and a key */
+    uint32_t spans;                    /* attention: its keys and pairs are those of these spans */
+    double pair_flop, pair_bytes;      /* of a query and a key */
     double key_flop;                   /* prompts: of a key that was in the cache before */
-    double key_elements, query_elements;
+    double key_elements, key_bytes, query_elements;
+    /* A state: of each decode row, and of each chunk of a prompt, read and written. */
+    double state_elements, state_bytes;
 };
 
 /* Rows: what operator times, columns and tables are indexed by. The row of an operator of the first
@@ -213,11 +225,23 @@ struct op_load {
     int64_t kv_tokens_prefill; /* sum over chunks of chunk * kv_before */
     int64_t chunk_sq;          /* prefill: sum over chunks of chunk * (chunk + 1) / 2 */
     int64_t kv_read_tokens;    /* prefill: sum over chunks of kv_before + chunk */
+    int64_t chunks;            /* prefill: their number */
+
+    /* Of a model with spans (spans.h), the same sums of the keys that its queries see. */
+    int32_t n_spans;
+    struct span_load {
+        int64_t kv_tokens; /* decode: as the last query of each sequence sees them */
+        int64_t pairs;     /* prefill: of a query and a key */
+        int64_t keys;      /* prefill: read */
+    } spans[SPANS_MOST];
 };
 
 /* Adds a chunk of tokens after `before` cached ones to the sums of prefill; tokens and rows are the
- * caller's. Sums of absurd prompts end at the largest number. */
-void op_load_add_chunk(struct op_load *load, int64_t before, int64_t tokens);
+ * caller's. Sums of absurd prompts end at the largest number. spans: the model's, or NULL. */
+void op_load_add_chunk(struct op_load *load, const struct key_spans *spans, int64_t before,
+                       int64_t tokens);
+/* Adds decode rows whose last query sees so many tokens, its own included. */
+void op_load_add_keys(struct op_load *load, const struct key_spans *spans, int64_t tokens);
 
 struct op_cost {
     double flop;  /* of all repeats */
@@ -227,10 +251,11 @@ struct op_cost {
 /* The same by what is moved, for formats of different size. Elements of all repeats. */
 struct op_traffic {
     double flop;
-    double weights;  /* of the operator's weight matrices */
-    double kv;       /* keys and values, read or saved */
-    double others;   /* activations; norm weights and biases */
-    double id_bytes; /* bytes */
+    double weights;   /* of the operator's weight matrices */
+    double kv;        /* keys and values, read or saved */
+    double others;    /* activations; norm weights and biases */
+    double id_bytes;  /* bytes */
+    double own_bytes; /* bytes, in formats of their own: an index's keys and scores, states */
 };
 
 enum { OPS_MOST = 640 };
@@ -296,6 +321,8 @@ enum precision op_multiply(const struct model *m, enum op_kind k); /* what its p
  * experts_per_token of them with equal chance: E (1 - (1 - k/E)^tokens). So many experts' weights
  * are read; the tokens of one are tokens k / that. */
 double model_experts_hit(const struct model *m, double tokens);
+/* What its queries see, beside all. */
+struct key_spans model_spans(const struct model *m);
 /* Rows of a model whose layers differ, which model_check_modelled takes: one for each operator of
  * each kind of attention and MLP (layered_ops.c). s: its structure, or that of a shard. */
 void layered_ops(const struct structure *s, struct op_list *out);

@@ -36,6 +36,10 @@ static const struct {
     [OP_LM_HEAD] = {"lm_head", AXIS_ROWS, OP_AFTER_LAYERS},
     [OP_SAMPLE] = {"sample", AXIS_ROWS, OP_AFTER_LAYERS},
     [OP_GAP] = {"gap", AXIS_TOKENS, OP_AFTER_LAYERS},
+    [OP_INDEX_PREFILL] = {"attn_index_prefill", AXIS_PREFILL, OP_IN_LAYER},
+    [OP_INDEX_DECODE] = {"attn_index_decode", AXIS_DECODE, OP_IN_LAYER},
+    [OP_STATE_PREFILL] = {"attn_state_prefill", AXIS_PREFILL, OP_IN_LAYER},
+    [OP_STATE_DECODE] = {"attn_state_decode", AXIS_DECODE, OP_IN_LAYER},
 };
 
 const char *op_name(enum op_kind k)
@@ -300,24 +304,74 @@ static double weights_read(const struct model *m, const struct op *op, const str
     return op->experts ? model_experts_hit(m, (double)load->tokens) * one : one;
 }
 
-/* Of a row with a line of its own. */
+/* Sums over the spans of a row. */
+static struct span_load keys_of(const struct op *op, const struct op_load *l)
+{
+    struct span_load sum = {0};
+    if (op->line.spans & UINT32_C(1) << SPAN_ALL)
+        sum =
+            (struct span_load){l->kv_tokens, l->kv_tokens_prefill + l->chunk_sq, l->kv_read_tokens};
+    ASSERT(op->line.spans >> 1 >> l->n_spans == 0); /* else the load says nothing of them */
+    for (int32_t i = 0; i < l->n_spans; i++) {
+        if (!(op->line.spans & UINT32_C(2) << i))
+            continue;
+        sum.kv_tokens += l->spans[i].kv_tokens;
+        sum.pairs += l->spans[i].pairs;
+        sum.keys += l->spans[i].keys;
+    }
+    return sum;
+}
+
+/* What a row with a line of its own is multiplied by: tokens or rows, pairs and keys of attention,
+ * states read and written. */
+struct counts {
+    double n, pairs, keys, states;
+};
+
+static struct counts counts_of(const struct op *op, const struct op_load *l)
+{
+    const struct span_load all = keys_of(op, l);
+    switch (op->axis) {
+    case AXIS_PREFILL:
+        return (struct counts){(double)(l->tokens - l->seqs), (double)all.pairs, (double)all.keys,
+                               2 * (double)l->chunks};
+    case AXIS_DECODE:
+        return (struct counts){(double)l->seqs, (double)all.kv_tokens, (double)all.kv_tokens,
+                               2 * (double)l->seqs};
+    case AXIS_ROWS:
+        return (struct counts){(double)l->rows, 0, 0, 0};
+    case AXIS_TOKENS:
+        break;
+    }
+    return (struct counts){(double)l->tokens, 0, 0, 0};
+}
+
 static struct work line_work(const struct model *m, const struct op *op, const struct op_load *l)
 {
     const struct op_line *x = &op->line;
-    const double prompt = (double)(l->tokens - l->seqs), read = (double)l->kv_read_tokens;
-    const double pairs = (double)(l->kv_tokens_prefill + l->chunk_sq);
-    const double n = (double)(op->axis == AXIS_ROWS ? l->rows : l->tokens);
+    const struct counts c = counts_of(op, l);
+    struct work w = {x->token_flop * c.n + x->pair_flop * c.pairs,
+                     (x->token_elements + x->query_elements) * c.n + x->key_elements * c.keys +
+                         x->state_elements * c.states,
+                     0};
     if (op->axis == AXIS_PREFILL)
-        return (struct work){x->pair_flop * pairs + x->key_flop * (read - prompt),
-                             x->query_elements * prompt + x->key_elements * read, 0};
-    if (op->axis == AXIS_DECODE)
-        return (struct work){
-            x->pair_flop * (double)l->kv_tokens,
-            x->query_elements * (double)l->seqs + x->key_elements * (double)l->kv_tokens, 0};
-    return (struct work){x->token_flop * n,
-                         weights_read(m, op, l) + x->fixed_elements +
-                             (x->token_elements + x->key_elements) * n,
-                         op->kind == OP_EMB || op->kind == OP_SAMPLE ? 4 * n : 0};
+        w.flop += x->key_flop * (c.keys - c.n);
+    if (op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE)
+        return w;
+    w.elements += weights_read(m, op, l) + x->fixed_elements + x->key_elements * c.n;
+    w.id_bytes = op->kind == OP_EMB || op->kind == OP_SAMPLE ? 4 * c.n : 0;
+    return w;
+}
+
+/* In formats of their own. */
+static double own_bytes(const struct op *op, const struct op_load *l)
+{
+    const struct op_line *x = &op->line;
+    if (!x->set)
+        return 0;
+    const struct counts c = counts_of(op, l);
+    return x->token_bytes * c.n + x->pair_bytes * c.pairs + x->key_bytes * c.keys +
+           x->state_bytes * c.states;
 }
 
 static struct work op_work(const struct model *m, const struct op *op, const struct op_load *load)
@@ -380,6 +434,10 @@ static struct work op_work(const struct model *m, const struct op *op, const str
     case OP_SAMPLE:
         return (struct work){r * v, r * v, 4 * r};
     case OP_GAP:
+    case OP_INDEX_PREFILL: /* only in lists whose rows have lines */
+    case OP_INDEX_DECODE:
+    case OP_STATE_PREFILL:
+    case OP_STATE_DECODE:
         return (struct work){0};
     case OP_KINDS:
         break;
@@ -410,7 +468,8 @@ struct op_cost op_cost(const struct model *m, const struct op *op, const struct 
         return (struct op_cost){0};
     struct work w = op_work(m, op, load);
     double repeat = (double)op->repeat;
-    return (struct op_cost){repeat * w.flop, repeat * (w.elements * element_bytes + w.id_bytes)};
+    return (struct op_cost){
+        repeat * w.flop, repeat * (w.elements * element_bytes + w.id_bytes + own_bytes(op, load))};
 }
 
 /* Elements of keys and values that one repeat reads or saves. */
@@ -419,6 +478,10 @@ static double kv_moved(const struct model *m, const struct op *op, const struct 
     double one = op->line.set ? op->line.key_elements : 2 * (double)kv_width(m);
     if (op->kind == OP_KV_SAVE)
         return one * (double)load->tokens;
+    if (op->line.set && op->line.spans) {
+        const struct span_load all = keys_of(op, load);
+        return one * (double)(op->axis == AXIS_PREFILL ? all.keys : all.kv_tokens);
+    }
     if (op->kind == OP_ATTN_PREFILL)
         return one * (double)load->kv_read_tokens;
     return op->kind == OP_ATTN_DECODE ? one * (double)load->kv_tokens : 0;
@@ -435,7 +498,8 @@ struct op_traffic op_traffic(const struct model *m, const struct op *op, const s
                                .weights = repeat * weights,
                                .kv = repeat * kv,
                                .others = repeat * (w.elements - weights - kv),
-                               .id_bytes = repeat * w.id_bytes};
+                               .id_bytes = repeat * w.id_bytes,
+                               .own_bytes = repeat * own_bytes(op, load)};
 }
 
 /* Squares of absurd prompts, a billion tokens and more, end at the largest number. */
@@ -445,11 +509,37 @@ static void add_up_to_most(int64_t *sum, int64_t more)
         *sum = INT64_MAX;
 }
 
-void op_load_add_chunk(struct op_load *load, int64_t before, int64_t tokens)
+void op_load_add_chunk(struct op_load *load, const struct key_spans *spans, int64_t before,
+                       int64_t tokens)
 {
     add_up_to_most(&load->kv_tokens_prefill, tokens * before);
     add_up_to_most(&load->chunk_sq, tokens * (tokens + 1) / 2);
     load->kv_read_tokens += before + tokens;
+    load->chunks++;
+    if (!spans || spans->n == 0)
+        return;
+    load->n_spans = spans->n;
+    for (int32_t i = 0; i < spans->n; i++) {
+        const struct span_chunk c = span_chunk(&spans->of[i], before, tokens);
+        add_up_to_most(&load->spans[i].pairs, c.pairs);
+        load->spans[i].keys += c.keys;
+    }
+}
+
+void op_load_add_keys(struct op_load *load, const struct key_spans *spans, int64_t tokens)
+{
+    load->kv_tokens += tokens;
+    load->n_spans = spans ? spans->n : 0;
+    for (int32_t i = 0; i < load->n_spans; i++)
+        load->spans[i].kv_tokens += span_seen(&spans->of[i], tokens);
+}
+
+struct key_spans model_spans(const struct model *m)
+{
+    struct key_spans out = {0};
+    if (m->layered)
+        (void)spans_of(m->structure, &out); /* more than there is room for: model_check_modelled */
+    return out;
 }
 
 /* GEMMs of the layers but the router: quantised where the model's are. */

@@ -18,6 +18,21 @@ int64_t shard_most_layers(const struct model *m, int64_t pp)
     return divided_up(m->layers, pp);
 }
 
+int64_t shard_first_layer(const struct model *m, int64_t pp, int64_t stage)
+{
+    int64_t first = 0;
+    for (int64_t i = 0; i < stage; i++)
+        first += shard_stage_layers(m, pp, i);
+    return first;
+}
+
+/* Of a model whose layers differ. */
+static void stage_of(const struct model *m, int64_t pp, int64_t stage, struct structure *out)
+{
+    structure_stage(m->structure, shard_first_layer(m, pp, stage), shard_stage_layers(m, pp, stage),
+                    out);
+}
+
 int64_t shard_groups(int64_t tp, int64_t ep)
 {
     return ep > tp ? ep / tp : 1;
@@ -41,10 +56,6 @@ enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, s
             return err_set(e, ST_USAGE,
                            "parallel.tp: %lld shards do not divide the %lld heads of %s",
                            (long long)tp, (long long)m->structure->attention[i].heads, m->name);
-    if (m->layered && pp > 1)
-        return err_set(e, ST_USAGE,
-                       "parallel.pp: stages of %s, whose layers differ, are not modelled yet",
-                       m->name);
     if (ep > 1 && m->experts == 0)
         return err_set(e, ST_USAGE, "parallel.ep: the model has no experts");
     if (ep > 1 && (ep % tp != 0 || m->experts % ep != 0))
@@ -68,12 +79,19 @@ struct model shard_model(const struct model *m, int64_t tp)
     return s;
 }
 
+void shard_stage_ops(const struct model *m, int64_t tp, int64_t pp, int64_t stage,
+                     struct op_list *out)
+{
+    struct structure whole, shard;
+    stage_of(m, pp, stage, &whole);
+    structure_shard(&whole, tp, &shard);
+    layered_ops(&shard, out);
+}
+
 void shard_ops(const struct model *m, int64_t tp, struct op_list *out)
 {
     if (m->layered) {
-        struct structure shard;
-        structure_shard(m->structure, tp, &shard);
-        layered_ops(&shard, out);
+        shard_stage_ops(m, tp, 1, 0, out);
         return;
     }
     const struct model s = shard_model(m, tp);
@@ -113,16 +131,42 @@ bool shard_is_partial(enum op_kind k)
     return k == OP_ATTN_POST_PROJ || k == OP_MLP_DOWN_PROJ || k == OP_MOE_COMBINE;
 }
 
+/* Matrices whose outputs are partial sums, those of an MLP added up before. */
+static int32_t partial_sums(const struct projections *w, bool together)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < w->n; i++)
+        n += w->w[i].cut == CUT_COLUMNS || w->w[i].cut == CUT_EXPERT_COLUMNS;
+    return together && n > 1 ? 1 : n;
+}
+
+int32_t shard_stage_all_reduces(const struct model *m, int64_t pp, int64_t stage)
+{
+    const struct structure *s = m->structure;
+    const int64_t first = shard_first_layer(m, pp, stage);
+    int32_t n = 0;
+    for (int64_t i = first; i < first + shard_stage_layers(m, pp, stage); i++)
+        n += partial_sums(&s->attention[s->attention_of[i]].weights, false) +
+             partial_sums(&s->mlp[s->mlp_of[i]].weights, true);
+    return n;
+}
+
+int64_t shard_stage_expert_layers(const struct model *m, int64_t pp, int64_t stage)
+{
+    const struct structure *s = m->structure;
+    const int64_t first = shard_first_layer(m, pp, stage);
+    int64_t n = 0;
+    for (int64_t i = first; i < first + shard_stage_layers(m, pp, stage); i++)
+        n += s->mlp[s->mlp_of[i]].experts > 0;
+    return n;
+}
+
 int32_t shard_all_reduces(const struct model *m)
 {
     struct op_list l;
     int32_t n = 0;
-    if (m->layered) { /* one behind each attention and each MLP, shared experts among it */
-        for (int64_t i = 0; i < m->layers; i++)
-            n += (m->structure->attention[m->structure->attention_of[i]].weights.n > 0) +
-                 (m->structure->mlp[m->structure->mlp_of[i]].weights.n > 0);
-        return n;
-    }
+    if (m->layered)
+        return shard_stage_all_reduces(m, 1, 0);
     model_ops(m, &l);
     for (int i = 0; i < l.n; i++)
         n += shard_is_partial(l.ops[i].kind) ? l.ops[i].repeat : 0;

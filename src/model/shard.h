@@ -38,6 +38,7 @@ enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, s
 
 int64_t shard_stage_layers(const struct model *m, int64_t pp, int64_t stage);
 int64_t shard_most_layers(const struct model *m, int64_t pp); /* of a stage */
+int64_t shard_first_layer(const struct model *m, int64_t pp, int64_t stage);
 
 int64_t shard_groups(int64_t tp, int64_t ep);
 int64_t shard_devices(int64_t tp, int64_t ep); /* of a stage */
@@ -50,10 +51,17 @@ struct model shard_model(const struct model *m, int64_t tp);
 /* The list of model_ops with the shapes and weights of one shard; its costs are op_cost of
  * shard_model. */
 void shard_ops(const struct model *m, int64_t tp, struct op_list *out);
+/* The same of a pipeline stage of a model whose layers differ: rows repeat as often as the stage
+ * has layers of their kind; those outside the layers are in the lists of all stages. */
+void shard_stage_ops(const struct model *m, int64_t tp, int64_t pp, int64_t stage,
+                     struct op_list *out);
 
 /* Whether the operator's output is a partial sum over the shards: an all-reduce follows. */
 bool shard_is_partial(enum op_kind k);
 int32_t shard_all_reduces(const struct model *m); /* of a forward pass */
+/* Of a stage of a model whose layers differ; and its layers with experts. */
+int32_t shard_stage_all_reduces(const struct model *m, int64_t pp, int64_t stage);
+int64_t shard_stage_expert_layers(const struct model *m, int64_t pp, int64_t stage);
 
 /* ---- weights --------------------------------------------------------------------------------- */
 

@@ -74,7 +74,33 @@ void projections_add(struct projections *w, const char *module, enum projection_
     to->bias = bias;
 }
 
-/* ---- one shard ------------------------------------------------------------------------------- */
+/* ---- an index -------------------------------------------------------------------------------- */
+
+int64_t attention_index_width(const struct attention *a)
+{
+    static const char *const modules[] = {"self_attn.indexer.wq_b", "self_attn.indexer.q_b_proj",
+                                          "self_attn.indexer.q_proj"};
+    for (int32_t i = 0; i < a->weights.n; i++)
+        for (size_t k = 0; k < sizeof modules / sizeof *modules; k++)
+            if (strcmp(a->weights.w[i].module, modules[k]) == 0)
+                return a->weights.w[i].rows;
+    return 0;
+}
+
+int32_t attention_index_cache(const struct attention *a)
+{
+    return attention_index_width(a) ? a->n_caches - 1 : -1; /* its list is the last */
+}
+
+int64_t attention_key_elements(const struct attention *a)
+{
+    return a->shared_cache ? a->kv_heads * (a->k_dim + a->v_dim)
+           : a->n_caches   ? a->caches[0].elements
+                           : 0;
+}
+
+/* ---- one stage, one shard
+ * ------------------------------------------------------------------------------ */
 
 static int64_t divided_up(int64_t n, int64_t parts)
 {
@@ -109,6 +135,24 @@ static void cut(struct projections *w, int64_t kv_heads, int64_t tp)
     }
 }
 
+void structure_stage(const struct structure *s, int64_t first, int64_t n, struct structure *out)
+{
+    *out = *s;
+    out->layers = n;
+    out->attention_of = s->attention_of + first;
+    out->mlp_of = s->mlp_of + first;
+}
+
+static void cut_state(struct sequence_state *s, int64_t tp)
+{
+    s->elements = divided_up(s->elements, tp);
+    s->float32 = divided_up(s->float32, tp);
+    s->heads = divided_up(s->heads, tp);
+    s->key_heads = divided_up(s->key_heads, tp);
+    s->decays = divided_up(s->decays, tp);
+    s->channels = divided_up(s->channels, tp);
+}
+
 void structure_shard(const struct structure *s, int64_t tp, struct structure *out)
 {
     *out = *s;
@@ -120,8 +164,7 @@ void structure_shard(const struct structure *s, int64_t tp, struct structure *ou
                 t->caches[k].elements = kv_part(t->caches[k].elements, t->kv_heads, tp);
         t->heads = divided_up(t->heads, tp);
         t->kv_heads = divided_up(t->kv_heads, tp);
-        t->state.elements = divided_up(t->state.elements, tp);
-        t->state.float32 = divided_up(t->state.float32, tp);
+        cut_state(&t->state, tp);
     }
     for (int32_t i = 0; i < out->n_mlps; i++) {
         struct mlp *m = &out->mlp[i];

@@ -111,10 +111,31 @@ struct cache {
     bool whole;       /* every shard of tensor parallelism holds all of it */
 };
 
+/* How a layer advances a state by a token (layered_ops.c has what each costs). */
+enum state_type {
+    STATE_NONE,
+    STATE_DELTA,       /* gated delta net, and Kimi delta attention */
+    STATE_MAMBA,       /* selective state space, a state for each channel */
+    STATE_MAMBA2,      /* the second version, a state for each head */
+    STATE_LIGHTNING,   /* linear attention with a rate of decay for each head */
+    STATE_CONVOLUTION, /* a gated short convolution and nothing else */
+    STATE_RG_LRU,      /* Griffin's recurrence, a number for each channel */
+    STATE_TYPES,
+};
+
 /* What a sequence leaves in one layer, however long it is. */
 struct sequence_state {
-    int64_t elements; /* in the model's type: inputs of short convolutions, and states */
-    int64_t float32;  /* elements in float32, or what the configuration says */
+    int64_t elements;     /* in the model's type: inputs of short convolutions, and states */
+    int64_t float32;      /* elements in float32, or what the configuration says */
+    int64_t heads;        /* matrices of [k_dim, v_dim] that the recurrence advances; channels of
+                             MAMBA and RG_LRU, of v_dim 1 */
+    int64_t k_dim, v_dim; /* 0 = none */
+    int64_t key_heads;    /* that heads share the keys of */
+    int64_t decays;       /* rates of decay of a token: one a head, or one an element of its key */
+    int64_t channels;     /* of the short convolution; 0 = none */
+    int64_t taps;
+    int64_t chunk; /* tokens that kernels for prompts take at once */
+    enum state_type type;
 };
 
 enum { ATTENTION_CACHES = 3 };
@@ -176,6 +197,8 @@ struct structure {
     bool emb_norm;   /* a norm behind the embedding */
     const char *act; /* as the configuration calls it: "silu"; "" = the family's */
     enum model_position position;
+    int64_t lanes;  /* residual streams that layers read and write; 0 = one (DeepSeek V4) */
+    bool lanes_mix; /* and that layers mix with each other */
     double rope_theta;
     const char *rope_scaling;           /* "llama3", "yarn"; NULL = positions as they are */
     struct rope ropes[STRUCTURE_ROPES]; /* each once; the first is that of rope_theta */
@@ -199,6 +222,16 @@ void attention_cache(struct attention *a, struct cache c);
 void projections_add(struct projections *w, const char *module, enum projection_cut cut,
                      int64_t rows, int64_t columns, int64_t copies, bool bias);
 
+/* The list in a->caches that holds the keys of an index, which chooses top_k of the others; -1 = it
+ * has none: it may take what another layer's chose. */
+int32_t attention_index_cache(const struct attention *a);
+int64_t attention_index_width(const struct attention *a); /* of its queries, all heads */
+/* Elements of a token, or of an entry, in a list that queries attend to. */
+int64_t attention_key_elements(const struct attention *a);
+
+/* Layers first .. first + n - 1 of s, with the kinds of s: the lists are s's, and kinds may have no
+ * layers. */
+void structure_stage(const struct structure *s, int64_t first, int64_t n, struct structure *out);
 /* One shard of tensor parallelism: rows, columns and heads divided, KV heads at least one. */
 void structure_shard(const struct structure *s, int64_t tp, struct structure *out);
 

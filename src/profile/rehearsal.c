@@ -116,7 +116,7 @@ static enum st serve(struct session *s, const struct rehearsal_request *q, size_
         return err_set(e, ST_INTERRUPTED, "interrupted by a signal");
     arena_reset(s->scratch);
     TRY(s->engine->serve(s->engine->self, s->scratch, q, n, sequences, pause_s, run, s->why, e));
-    *loads = batch_loads(s->scratch, run);
+    *loads = batch_loads(s->scratch, run, NULL);
     if (*loads)
         return ST_OK;
     *s->why = "it says nothing of its batches";

@@ -210,15 +210,15 @@ static double work_of(const struct session *s, const struct point *p)
     const bool decode = p->kind == POINT_DECODE;
     const int64_t kv = point_kv(p), chunks = p->kind == POINT_PROMPTS ? p->x / p->kv : 1;
     const int64_t chunk = p->x / chunks;
-    const struct op_load load = {
-        .tokens = point_tokens(p),
-        .rows = point_rows(p, &s->limits),
-        .seqs = decode ? p->x : 0,
-        .kv_tokens = decode ? p->x * (p->kv + 1) : 0,
-        .kv_tokens_prefill = decode ? 0 : p->x * kv,
-        .chunk_sq = decode ? 0 : chunks * chunk * (chunk + 1) / 2,
-        .kv_read_tokens = decode ? 0 : chunks * (chunk + kv),
-    };
+    const struct key_spans spans = model_spans(s->p->model);
+    struct op_load load = {.tokens = point_tokens(p),
+                           .rows = point_rows(p, &s->limits),
+                           .seqs = decode ? p->x : 0,
+                           .n_spans = spans.n};
+    for (int64_t i = 0; i < load.seqs; i++)
+        op_load_add_keys(&load, &spans, p->kv + 1);
+    for (int64_t i = 0; !decode && i < chunks; i++)
+        op_load_add_chunk(&load, &spans, kv, chunk);
     const struct model shard = shard_model(s->p->model, s->p->tp);
     struct op_list ops;
     shard_ops(s->p->model, s->p->tp, &ops);

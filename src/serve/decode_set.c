@@ -14,6 +14,17 @@ void decode_set_init(struct decode_set *s, struct arena *a, int64_t block_size, 
         link_init(&s->phases[i]);
 }
 
+void decode_set_see(struct decode_set *s, struct arena *a, const struct key_spans *spans)
+{
+    span_sums_init(&s->spans, a, spans);
+}
+
+/* What the last of q's queries in the next batch would see if it saw all. */
+static int64_t last_query(const struct decode_set *s, const struct request *q)
+{
+    return decode_set_kv(s, q) + 1 + s->draft_tokens;
+}
+
 /* The phase at which a member with q->kv tokens at tick q->t0 has a full last block. */
 static int64_t crossing_phase(const struct decode_set *s, const struct request *q)
 {
@@ -42,6 +53,8 @@ void decode_set_join(struct decode_set *s, struct request *q, int64_t tokens)
     }
     s->n++;
     s->kv_sum += q->kv;
+    if (s->spans.n)
+        span_sums_add(&s->spans, last_query(s, q), s->tick);
 }
 
 void decode_set_leave(struct decode_set *s, struct request *q)
@@ -54,6 +67,8 @@ void decode_set_leave(struct decode_set *s, struct request *q)
             link_remove(&q->phase);
     }
     s->longest_left |= q->kv - q->t0 == s->longest;
+    if (s->spans.n)
+        span_sums_remove(&s->spans, last_query(s, q), s->tick);
     int64_t ticks = s->tick - q->t0;
     q->kv += ticks;
     q->generated += ticks;
@@ -93,9 +108,13 @@ void decode_set_skip(struct decode_set *s, struct request *q, int64_t extra)
         return;
     if (!q->fixed_blocks)
         s->crossings[crossing_phase(s, q)]--;
+    if (s->spans.n)
+        span_sums_remove(&s->spans, last_query(s, q), s->tick);
     q->t0 -= extra;
     q->finish -= extra;
     s->kv_sum += extra;
+    if (s->spans.n)
+        span_sums_add(&s->spans, last_query(s, q), s->tick);
     if (q->kv - q->t0 >= s->longest) {
         s->longest = q->kv - q->t0;
         s->longest_left = false;
@@ -127,6 +146,8 @@ void decode_set_tick(struct decode_set *s, struct link *finished)
     struct link *head = &s->wheel[s->tick % DECODE_WHEEL];
     int64_t tick = s->tick++;
     s->kv_sum += s->n;
+    if (s->spans.n)
+        span_sums_tick(&s->spans);
     if (++s->phase == s->block_size)
         s->phase = 0;
     for (struct link *l = head->next, *next; l != head; l = next) {

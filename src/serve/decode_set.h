@@ -5,7 +5,8 @@
  * without visiting members: those that finish are in a timing wheel by their last tick, those that
  * need a new KV block are counted by that tick modulo block_size (a member needs one when its KV
  * length is a multiple of the block size). So a tick costs O(1) plus O(1) per completion, and O(1)
- * per new block where block ids are wanted.
+ * per new block where block ids are wanted. How many keys their queries see, where a model bounds
+ * that, is summed in the same way (span_sums.h).
  *
  * With speculation (serve/speculate.h) a tick computes 1 + draft_tokens tokens per member, and
  * decode_set_skip advances a member by the accepted tokens. */
@@ -13,25 +14,30 @@
 #define SERVE_DECODE_SET_H
 
 #include "serve/kv.h"
+#include "serve/span_sums.h"
 
 enum { DECODE_WHEEL = 512 }; /* a member further away is visited once per turn */
 
 struct decode_set {
     struct link members; /* ascending by request.order, equal ones by joining */
     int64_t n;
-    int64_t tick;         /* batches run so far */
-    int64_t kv_sum;       /* tokens in the cache, all members */
-    int64_t longest;      /* kv - t0 of the member with the longest cache */
-    bool longest_left;    /* it has left: recompute */
-    int64_t block_size;   /* of the replica's KV cache */
-    int64_t phase;        /* tick modulo block_size */
-    int32_t draft_tokens; /* 0 without speculation */
-    int32_t *crossings;   /* [block_size] members that need a block at ticks of that phase */
-    struct link *phases;  /* [block_size] the same as lists; NULL without block ids */
+    int64_t tick;           /* batches run so far */
+    int64_t kv_sum;         /* tokens in the cache, all members */
+    int64_t longest;        /* kv - t0 of the member with the longest cache */
+    bool longest_left;      /* it has left: recompute */
+    int64_t block_size;     /* of the replica's KV cache */
+    int64_t phase;          /* tick modulo block_size */
+    int32_t draft_tokens;   /* 0 without speculation */
+    int32_t *crossings;     /* [block_size] members that need a block at ticks of that phase */
+    struct span_sums spans; /* keys that queries see; of models whose queries all see all: none */
+    struct link *phases;    /* [block_size] the same as lists; NULL without block ids */
     struct link wheel[DECODE_WHEEL];
 };
 
 void decode_set_init(struct decode_set *s, struct arena *a, int64_t block_size, bool with_ids);
+
+/* Of a model with spans; draft_tokens is set, and the set is empty. */
+void decode_set_see(struct decode_set *s, struct arena *a, const struct key_spans *spans);
 
 /* q has kv tokens in the cache, in n_blocks just enough or reserved blocks, and emits `tokens` >= 1
  * more. */

@@ -71,6 +71,9 @@ static void fill_batch(struct replica *r, struct lane *lane, struct flight *f)
     b->load.rows = decode_tokens + b->n_last_chunks;
     b->load.seqs = b->n_decodes;
     b->load.kv_tokens = b->decode_kv_tokens + decode_tokens;
+    b->load.n_spans = lane->set.spans.n;
+    for (int32_t i = 0; f->runs_decodes && i < b->load.n_spans; i++)
+        b->load.spans[i].kv_tokens = lane->set.spans.of[i].sum;
 }
 
 /* The batch was submitted: its work counts as done for the next one. */

@@ -42,6 +42,7 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     for (int32_t i = 0; i <= r->n_lanes; i++) {
         decode_set_init(&r->lanes[i].set, run->a, p->block_size, kv_has_ids(&r->kv));
         r->lanes[i].set.draft_tokens = (int32_t)p->draft_tokens;
+        decode_set_see(&r->lanes[i].set, run->a, &p->spans);
         link_init(&r->lanes[i].ready);
     }
     r->max_in_flight = ex.ops->max_in_flight(ex.self);
@@ -179,7 +180,7 @@ static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_
     vec_push(&f->chunk_requests, q);
     f->b.prefill_tokens += tokens;
     f->b.n_last_chunks += last;
-    op_load_add_chunk(load, q->kv, tokens);
+    op_load_add_chunk(load, &r->run->p->spans, q->kv, tokens);
     if (q->scheduled_ns == RUN_NONE) {
         q->scheduled_ns = ns_from_s(f->b.submit_s);
         if (q->scheduled_ns < q->w.arrival_ns) /* arrived while the host was building this batch */

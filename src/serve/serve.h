@@ -83,6 +83,7 @@ struct serve_params {
     double kv_bandwidth;      /* of a replica's link, bytes/s, > 0 */
     double kv_latency_s;      /* of a transfer */
     double kv_bytes_per_token; /* keys and values of all layers */
+    struct key_spans spans;    /* of the model: batches have sums of the keys that queries see */
     int64_t max_model_len;     /* prompt + output limit, a longer request is rejected; 0 = none */
     uint64_t seed;             /* of routers and policies that draw */
     int64_t warmup_requests;   /* the first n requests are labelled warm-up */

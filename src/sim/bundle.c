@@ -7,7 +7,8 @@
 
 struct of_bundle {
     struct predictor_params p;
-    struct expert_load load; /* of the busiest device, where groups share experts */
+    struct expert_load load; /* of the busiest device, where groups share experts or tokens choose
+                                them unevenly; n 0 = neither */
     struct groups groups;
 };
 
@@ -19,7 +20,9 @@ static enum st open_bundle(struct arena *a, const struct predictor_params *p, vo
     o->p = *p;
     if (shard_groups(p->tp, p->ep) > 1)
         expert_load_make(p->model, p->ep, p->expert_skew, &o->load);
-    o->groups = groups_new(a, shard_groups(p->tp, p->ep));
+    else if (p->model->experts > 0 && p->expert_skew > 0)
+        expert_load_make(p->model, 1, p->expert_skew, &o->load);
+    o->groups = groups_new(a, shard_groups(p->tp, p->ep), model_spans(p->model));
     *self = o;
     return ST_OK;
 }
@@ -87,10 +90,15 @@ static void parts_of(struct of_bundle *o, const struct batch *b, const struct ow
     x->reduce = p->tp > 1 ? predict_all_reduce_s(t, g->tokens) : 0;
     x->all_to_all = 0;
     x->to_pass = g->tokens;
-    if (o->groups.n == 1)
+    if (o->groups.n == 1 && o->load.n == 0)
         return;
     const int64_t all = b->prefill_tokens + row_tokens(b);
     struct expert_pairs most = expert_load_at(&o->load, (double)all);
+    if (o->groups.n == 1) { /* as many pairs as without skew, of fewer experts */
+        const double pairs = (double)(all * p->model->experts_per_token);
+        x->tokens += predict_experts_part_s(t, all, pairs, most.hit, 1) - predict_experts_s(t, all);
+        return;
+    }
     x->tokens += predict_experts_part_s(t, all, most.pairs, most.hit, (double)p->tp) -
                  predict_experts_s(t, g->tokens);
     const double sent = (double)(g->tokens * p->model->experts_per_token) / (double)p->tp;

@@ -18,7 +18,10 @@ static struct batch decodes_of(const struct batch *b)
     plain.load = (struct op_load){.tokens = b->n_decodes,
                                   .rows = b->n_decodes,
                                   .seqs = b->n_decodes,
-                                  .kv_tokens = b->decode_kv_tokens + b->n_decodes};
+                                  .kv_tokens = b->decode_kv_tokens + b->n_decodes,
+                                  .n_spans = b->load.n_spans};
+    for (int32_t i = 0; i < b->load.n_spans; i++) /* with the keys of the drafts */
+        plain.load.spans[i].kv_tokens = b->load.spans[i].kv_tokens;
     return plain;
 }
 

@@ -2,9 +2,10 @@
 
 #include <string.h>
 
-struct groups groups_new(struct arena *a, int64_t n)
+struct groups groups_new(struct arena *a, int64_t n, struct key_spans spans)
 {
     return (struct groups){.n = n,
+                           .spans = spans,
                            .sequences = arena_array(a, int64_t, n),
                            .tokens = arena_array(a, int64_t, n),
                            .pairs = arena_array(a, double, n)};
@@ -36,8 +37,24 @@ static int64_t sequences_of(const struct batch *b)
     return (int64_t)b->n_chunks + b->n_decodes;
 }
 
+/* Of the keys that they see: what the longest sees, and the mean of the others. */
+static void add_spans(const struct key_spans *spans, const struct batch *b, int64_t n,
+                      struct op_load *out)
+{
+    const int64_t longest = b->decode_kv_max + 1 + b->draft_tokens;
+    const double rows = b->n_decodes, others = rows > 1 ? ((double)n - 1) / (rows - 1) : 0;
+    out->n_spans = spans->n;
+    for (int32_t i = 0; i < spans->n; i++) {
+        const int64_t all = b->load.spans[i].kv_tokens;
+        const int64_t seen =
+            b->decode_kv_max > 0 ? span_seen(&spans->of[i], longest) : all / b->n_decodes;
+        out->spans[i].kv_tokens += seen + (int64_t)((double)(all - seen) * others + 0.5);
+    }
+}
+
 /* Decode rows, the longest of all among them. */
-static void add_decodes(const struct batch *b, int64_t n, struct group_part *out)
+static void add_decodes(const struct groups *g, const struct batch *b, int64_t n,
+                        struct group_part *out)
 {
     if (n <= 0)
         return;
@@ -55,13 +72,14 @@ static void add_decodes(const struct batch *b, int64_t n, struct group_part *out
     out->load.tokens += tokens;
     out->load.rows += tokens;
     out->load.kv_tokens += out->decode_kv + tokens;
+    add_spans(&g->spans, b, n, &out->load);
 }
 
 /* The part of a group with chunks; most: sequences that a group has. */
 static void part_of(struct groups *g, const struct batch *b, int64_t group, int64_t most,
                     struct group_part *out)
 {
-    *out = (struct group_part){.group = group};
+    *out = (struct group_part){.group = group, .load.n_spans = g->spans.n};
     groups_begin(g);
     for (int32_t i = 0; i < b->n_chunks; i++) {
         const struct chunk *c = &b->chunks[i];
@@ -69,10 +87,10 @@ static void part_of(struct groups *g, const struct batch *b, int64_t group, int6
             continue;
         out->load.tokens += c->tokens;
         out->load.rows += c->last;
-        op_load_add_chunk(&out->load, c->start, c->tokens);
+        op_load_add_chunk(&out->load, &g->spans, c->start, c->tokens);
     }
     const int64_t left = most - g->sequences[group];
-    add_decodes(b, left < b->n_decodes ? left : b->n_decodes, out);
+    add_decodes(g, b, left < b->n_decodes ? left : b->n_decodes, out);
 }
 
 int groups_busiest(struct groups *g, const struct batch *b, struct group_part *out)
@@ -95,8 +113,8 @@ int groups_busiest(struct groups *g, const struct batch *b, struct group_part *o
     for (int i = 0; i < n; i++)
         decodes = decodes || out[i].decodes > 0;
     if (!decodes) {
-        out[n] = (struct group_part){.group = -1};
-        add_decodes(b, most < b->n_decodes ? most : b->n_decodes, &out[n]);
+        out[n] = (struct group_part){.group = -1, .load.n_spans = g->spans.n};
+        add_decodes(g, b, most < b->n_decodes ? most : b->n_decodes, &out[n]);
         n += n == 0 || b->n_decodes > 0;
     }
     return n;

@@ -21,6 +21,7 @@ enum { GROUP_PARTS = 3 };
 
 struct groups {
     int64_t n;
+    struct key_spans spans;      /* of the model */
     int64_t *sequences, *tokens; /* [n]; of the chunks that were dealt */
     double *pairs;               /* of query and key; likewise */
 };
@@ -31,7 +32,7 @@ struct group_part {
     int64_t decodes, decode_kv, decode_kv_max; /* as in struct batch */
 };
 
-struct groups groups_new(struct arena *a, int64_t n);
+struct groups groups_new(struct arena *a, int64_t n, struct key_spans spans);
 /* Fills out[GROUP_PARTS]; returns how many there are, at least 1. */
 int groups_busiest(struct groups *g, const struct batch *b, struct group_part *out);
 /* The group of the next chunk, after groups_begin and in the order of the batch. */

@@ -18,10 +18,10 @@ static enum st open_modelled(struct arena *a, const struct predictor_params *p,
                              const struct iteration_params *params, void **self, struct err *e)
 {
     struct modelled *x = arena_one(a, struct modelled);
-    TRY(iteration_shape(p->model, hw, p->tp, p->pp, p->ep, &x->shape, e));
-    if (x->shape.groups > 1)
-        expert_load_make(p->model, p->ep, p->expert_skew, &x->shape.load);
-    x->groups = groups_new(a, x->shape.groups);
+    const struct iteration_degrees degrees = {
+        .tp = p->tp, .pp = p->pp, .ep = p->ep, .expert_skew = p->expert_skew};
+    TRY(iteration_shape(a, p->model, hw, &degrees, &x->shape, e));
+    x->groups = groups_new(a, x->shape.groups, model_spans(p->model));
     x->params = *params;
     x->host = p->host_overhead;
     *self = x;

@@ -49,6 +49,10 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
     TRY(shard_check(p->model, p->tp, p->pp, p->ep, e));
     if (p->ep > 1 && !ops->experts)
         return err_set(e, ST_USAGE, "parallel.ep: this predictor has no experts");
+    if (p->expert_skew > 0 && (p->model->experts == 0 || !ops->experts))
+        return err_set(e, ST_USAGE, "parallel.expert_skew: %s",
+                       p->model->experts == 0 ? "the model has no experts"
+                                              : "this predictor has no experts");
     if (ops->needs_bundle && bundle_has_energy(p->bundle))
         out->idle_w = bundle_idle_w(p->bundle) * (double)shard_devices(p->tp, p->ep);
     if (ops == &predictor_bundle)

@@ -92,7 +92,8 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  * part of the experts, whole. What depends on tokens, rows and attention is that of the group which
  * takes longest (sim/groups.h); experts take what the busiest device takes for its pairs and
  * experts (model/expert_load.h); tokens go to their experts and back by two all-to-alls per layer,
- * each as long as the device that receives or sends most.
+ * each as long as the device that receives or sends most. On other devices experts take what they
+ * were measured to, and with expert_skew what fewer of them take.
  *
  * Energy, where the bundle has any: that of the operators, with the scale of their times, on every
  * shard, and idle power during all-reduce, send and the host time that the device waits for. After

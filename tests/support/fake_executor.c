@@ -167,9 +167,25 @@ static enum st compute_decode(struct fake *x, int32_t slot, struct out *o, struc
     return emit(x, &v, slot, r->kv + 1, o, e);
 }
 
+static bool same_load(const struct op_load *a, const struct op_load *b, int32_t spans)
+{
+    bool same = b->n_spans == spans && (spans == 0 || a->chunks == b->chunks);
+    for (int32_t i = 0; i < spans; i++)
+        same = same && a->spans[i].kv_tokens == b->spans[i].kv_tokens &&
+               a->spans[i].pairs == b->spans[i].pairs && a->spans[i].keys == b->spans[i].keys;
+    return same;
+}
+
+/* What queries see, counted anew. */
+static enum st check_spans(struct fake *x, const struct batch *b, const struct op_load *seen,
+                           struct err *e)
+{
+    return same_load(seen, &b->load, x->p.spans.n) ? ST_OK : FAULT("keys that queries see");
+}
+
 /* Chunks: sums, positions, KV lengths. */
 static enum st play_chunks(struct fake *x, const struct batch *b, struct out *o, int64_t *blocks,
-                           struct err *e)
+                           struct op_load *seen, struct err *e)
 {
     int64_t tokens = 0, last = 0, kv = 0, sq = 0, read = 0;
     for (int32_t i = 0; i < b->n_chunks; i++) {
@@ -185,6 +201,7 @@ static enum st play_chunks(struct fake *x, const struct batch *b, struct out *o,
         if (x->p.computes)
             TRY(compute_chunk(x, c, o, e));
         r->kv = c->start + c->tokens;
+        op_load_add_chunk(seen, &x->p.spans, c->start, c->tokens);
         tokens += c->tokens;
         last += c->last;
         kv += c->tokens * c->start;
@@ -201,7 +218,7 @@ static enum st play_chunks(struct fake *x, const struct batch *b, struct out *o,
 }
 
 static enum st play_decodes(struct fake *x, const struct batch *b, struct out *o, int64_t *blocks,
-                            struct err *e)
+                            struct op_load *seen, struct err *e)
 {
     if (b->n_decodes == 0)
         return ST_OK;
@@ -215,6 +232,7 @@ static enum st play_decodes(struct fake *x, const struct batch *b, struct out *o
         if (b->draft_tokens) /* how many were accepted is the loop's */
             x->rows.p[slot].kv = x->source.view(x->source.self, slot).kv_tokens;
         kv += x->rows.p[slot].kv;
+        op_load_add_keys(seen, &x->p.spans, x->rows.p[slot].kv + 1 + b->draft_tokens);
         longest = x->rows.p[slot].kv > longest ? x->rows.p[slot].kv : longest;
         if (x->p.computes)
             TRY(compute_decode(x, slot, o, e));
@@ -234,9 +252,11 @@ static enum st play_decodes(struct fake *x, const struct batch *b, struct out *o
 static enum st play(struct fake *x, const struct batch *b, struct out *o, struct err *e)
 {
     int64_t blocks = 0;
+    struct op_load seen = {0};
     TRY(change_set(x, b, e));
-    TRY(play_chunks(x, b, o, &blocks, e));
-    TRY(play_decodes(x, b, o, &blocks, e));
+    TRY(play_chunks(x, b, o, &blocks, &seen, e));
+    TRY(play_decodes(x, b, o, &blocks, &seen, e));
+    TRY(check_spans(x, b, &seen, e));
     if (b->n_chunks + b->n_decodes == 0)
         return FAULT("an empty batch");
     const struct op_load *l = &b->load;

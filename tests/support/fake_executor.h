@@ -27,6 +27,7 @@ struct fake_params {
     int32_t n_eos;
     int32_t eos_id;                  /* computing: this token ends a sequence; 0 = none does */
     int64_t block_size, num_blocks;  /* 0 = not checked; needed to compute */
+    struct key_spans spans;          /* of the model */
     int64_t batch_cap;               /* 0 = not checked */
     bool receives;                   /* KV may come from another replica */
     bool shares_blocks;              /* prefix caching: sequences may begin behind 0 */

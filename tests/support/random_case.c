@@ -19,6 +19,11 @@ void random_case_blocks(struct serve_params *p, const struct sched_ops *sched, i
     p->num_blocks = ones ? num_blocks * block_size : num_blocks;
 }
 
+/* Of a model with a window, pieces and entries, shorter than the longest sequences. */
+static const struct key_spans spans = {
+    .n = 4,
+    .of = {{.unit = 1, .most = 9}, {.unit = 1, .chunk = 7}, {.unit = 3}, {.unit = 2, .most = 5}}};
+
 struct harness random_case(const struct sched_ops *sched, uint64_t seed, struct workload_request *w)
 {
     struct rng rng = rng_stream(seed, sched->name);
@@ -33,6 +38,8 @@ struct harness random_case(const struct sched_ops *sched, uint64_t seed, struct 
         h.p.watermark = 0.1;
     h.p.reserve_full_prompt = sched->knobs & KNOB_RESERVE_FULL_PROMPT && h.p.token_budget % 2;
     h.p.long_prefill_token_threshold = sched->knobs & KNOB_LONG_PREFILL ? h.p.token_budget % 9 : 0;
+    if (seed % 3 != 1)
+        h.p.spans = spans;
     h.n_requests = 1 + (size_t)rng_below(&rng, RANDOM_REQUESTS);
     double gap_s = rng_unit(&rng) * 8, at_s = 0;
     for (size_t i = 0; i < h.n_requests; i++) {

@@ -100,6 +100,7 @@ void harness_run(struct harness *h)
     h->fake.num_blocks = h->p.num_blocks;
     h->fake.batch_cap = h->p.batch_cap;
     h->fake.shares_blocks = h->p.prefix_caching;
+    h->fake.spans = h->p.spans;
     h->fake.receives = h->p.prefill_replicas > 0;
     h->fake.seen = batch_seen;
     h->fake.seen_self = h;

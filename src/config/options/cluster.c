@@ -41,9 +41,10 @@ static const struct option rows[] = {
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE | CMD_FIT, .when = WHEN(SIMULATOR),
      .help = "devices that share the experts of a replica: 1, or a multiple of parallel.tp"},
     {KEY(parallel.expert_skew), .def = "0", .max = 10, .commands = SIMULATES | CMD_SERVE,
-     .when = WHEN(SIMULATOR, {"parallel.ep", WHEN_NOT, "1", .of = 0}),
+     .when = WHEN(SIMULATOR),
      .help = "how unevenly tokens choose experts: the e-th most popular by e to the power of minus "
-             "that; 0: all alike. The busiest of the parallel.ep devices sets the time"},
+             "that; 0: all alike. Fewer are read then, and the busiest of the parallel.ep devices "
+             "sets the time"},
 };
 
 OPTION_SECTION(cluster, rows);

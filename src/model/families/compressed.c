@@ -23,6 +23,8 @@ void compressed_outside(struct reading *r)
 {
     const int64_t lanes = lanes_of(r);
     r->s->outside.vectors += lanes * (lanes * r->s->hidden + 1) + 1;
+    r->s->lanes = lanes;
+    r->s->lanes_mix = r->family->attention != hy_v4_attention;
 }
 
 /* Tokens to an entry: 0, 4 (overlapping, with an index over the entries) or 128. */

@@ -4,6 +4,11 @@
 
 #include "model/families/family.h"
 
+/* Tokens that kernels for prompts take at once: delta rules of flash-linear-attention (chunk_size
+ * of its fla/ops/gated_delta_rule and fla/ops/kda), and vLLM's lightning attention (BLOCK of
+ * vllm/model_executor/layers/lightning_attn.py). */
+enum { DELTA_CHUNK = 64, LIGHTNING_CHUNK = 256 };
+
 static struct projections *begin(struct reading *r, struct attention *out)
 {
     memset(out, 0, sizeof *out);
@@ -22,6 +27,22 @@ static void add_convolution(struct attention *out, int64_t channels, int64_t tap
 {
     out->weights.vectors += channels * (taps + bias);
     out->state.elements += channels * (taps - 1);
+    out->state.channels = channels;
+    out->state.taps = taps;
+}
+
+/* A recurrence: `heads` matrices of [k_dim, v_dim], by kernels that take `chunk` tokens at once. */
+static void set_recurrence(struct attention *out, enum state_type type, int64_t heads,
+                           int64_t k_dim, int64_t v_dim, int64_t chunk)
+{
+    struct sequence_state *s = &out->state;
+    s->type = type;
+    s->heads = heads;
+    s->key_heads = heads;
+    s->decays = heads;
+    s->k_dim = k_dim;
+    s->v_dim = v_dim;
+    s->chunk = chunk;
 }
 
 /* ---- gated delta net (Qwen3-Next, Qwen3.5) --------------------------------------------------- */
@@ -64,6 +85,8 @@ void attention_delta(struct reading *r, const struct layers *l, int64_t layer,
     w->vectors += 2 * v_heads + v_dim; /* decay and step of each head, the gated norm */
     add_convolution(out, 2 * key + value, taps, false);
     out->state.float32 = v_heads * k_dim * v_dim;
+    set_recurrence(out, STATE_DELTA, v_heads, k_dim, v_dim, DELTA_CHUNK);
+    out->state.key_heads = k_heads;
 }
 
 /* ---- Kimi delta attention -------------------------------------------------------------------- */
@@ -133,6 +156,8 @@ void attention_kda(struct reading *r, const struct layers *l, int64_t layer, str
     w->vectors += heads + width + dim; /* decay, its step, the gated norm */
     add_convolution(out, 3 * width, taps, false);
     out->state.float32 = heads * dim * dim;
+    set_recurrence(out, STATE_DELTA, heads, dim, dim, DELTA_CHUNK);
+    out->state.decays = width;
 }
 
 /* ---- state spaces ---------------------------------------------------------------------------- */
@@ -164,6 +189,7 @@ void attention_mamba(struct reading *r, const struct layers *l, int64_t layer,
     w->vectors += inner * (state + 1); /* A, D */
     add_convolution(out, inner, taps, taps_bias);
     out->state.elements += inner * state;
+    set_recurrence(out, STATE_MAMBA, inner, state, 1, 1);
 }
 
 /* Mamba 2: heads of `dim` channels with a state of [dim, state] each; B and C are shared by the
@@ -183,6 +209,7 @@ void attention_mamba2(struct reading *r, const struct layers *l, int64_t layer,
     const bool bias = read_flag(r, "mamba_proj_bias|use_bias", false);
     const bool taps_bias = read_flag(r, "mamba_conv_bias|use_conv_bias", true);
     const int64_t inner = heads * dim, channels = inner + 2 * groups * state;
+    const int64_t chunk = read_int(r, "mamba_chunk_size|chunk_size", 1, MAX_POSITIONS, 256);
     read_ignore(r, "mamba_expand|expand|time_step_rank|rms_norm|mamba_d_ssm|"
                    "mamba_norm_before_gate|norm_before_gate");
     struct projections *w = begin(r, out);
@@ -199,6 +226,8 @@ void attention_mamba2(struct reading *r, const struct layers *l, int64_t layer,
         w->vectors += inner;
     add_convolution(out, channels, taps, taps_bias);
     out->state.elements += inner * state;
+    set_recurrence(out, STATE_MAMBA2, heads, state, dim, chunk);
+    out->state.key_heads = groups;
 }
 
 /* ---- others ---------------------------------------------------------------------------------- */
@@ -227,6 +256,7 @@ void attention_lightning(struct reading *r, const struct layers *l, int64_t laye
     projections_add(w, "self_attn.out_proj", CUT_COLUMNS, hidden, width, 1, false);
     w->vectors += width;
     out->state.float32 = heads * dim * dim;
+    set_recurrence(out, STATE_LIGHTNING, heads, dim, dim, LIGHTNING_CHUNK);
 }
 
 /* LFM2's gated short convolution over the hidden size. */
@@ -245,6 +275,7 @@ void attention_convolution(struct reading *r, const struct layers *l, int64_t la
     projections_add(w, "conv.in_proj", CUT_ROWS, 3 * hidden, hidden, 1, bias);
     projections_add(w, "conv.out_proj", CUT_COLUMNS, hidden, hidden, 1, bias);
     add_convolution(out, hidden, taps, bias);
+    out->state.type = STATE_CONVOLUTION;
 }
 
 /* Griffin's recurrent block: two branches, a short convolution, and a gated linear recurrence whose
@@ -281,4 +312,5 @@ void attention_rg_lru(struct reading *r, const struct layers *l, int64_t layer,
     w->vectors += width; /* rates of decay */
     add_convolution(out, width, taps, true);
     out->state.float32 = width;
+    set_recurrence(out, STATE_RG_LRU, width, 1, 1, 1);
 }

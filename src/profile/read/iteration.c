@@ -19,7 +19,7 @@ static struct line line_of(double one, double two)
 struct shaping {
     const struct model *m; /* one shard */
     const struct iteration_hardware *hw;
-    struct iteration_shape *s;
+    struct iteration_work *s;
     double dtype_bytes;
 };
 
@@ -30,7 +30,7 @@ static double moved_s(const struct shaping *x, double bytes)
 
 static double other_bytes(const struct shaping *x, const struct op_traffic *t)
 {
-    return t->others * x->dtype_bytes + t->id_bytes;
+    return t->others * x->dtype_bytes + t->id_bytes + t->own_bytes;
 }
 
 /* Of the two 16-bit formats hardware may have one alone, and engines take that. */
@@ -61,15 +61,51 @@ static void add_attention(const struct shaping *x, const struct op *op)
         x->s->prefill_kv_token_s += kv;
         x->s->prefill_pair_s += pair;
         x->s->prefill_token_s += row;
-        x->s->prefill_key_s += (double)op->repeat * op->line.key_flop /
-                               peak_of(x->hw, op_multiply(x->m, OP_ATTN_PRE_PROJ));
+    }
+}
+
+/* The same of a row with a line of its own. Scores of an index in fp8 are multiplied in that, where
+ * the hardware has it. */
+static void add_keyed(const struct shaping *x, const struct op *op)
+{
+    const struct op_line *l = &op->line;
+    const bool decode = op->axis == AXIS_DECODE;
+    const double times = (double)op->repeat, own_peak = peak_of(x->hw, x->m->dtype);
+    const double fp8_peak = peak_of(x->hw, PRECISION_FP8);
+    const double peak = l->key_bytes > 0 && fp8_peak > 0 ? fp8_peak : own_peak;
+    const double kv =
+        moved_s(x, times * (l->key_elements * precision_bytes(x->m->kv) + l->key_bytes));
+    const double pair = times * l->pair_flop / peak, score = moved_s(x, times * l->pair_bytes);
+    struct iteration_work *s = x->s;
+    const double queries =
+        moved_s(x, times * (l->query_elements + l->token_elements) * x->dtype_bytes);
+    const double flop = times * l->token_flop / own_peak;
+    *(decode ? &s->decode_row_s : &s->prefill_token_s) += queries;
+    *(decode ? &s->state_decode_token_s : &s->state_prompt_token_s) += flop;
+    if (decode) /* as much for a chunk of a prompt */
+        s->state_s += moved_s(x, times * (l->state_elements * x->dtype_bytes + l->state_bytes));
+    if (!decode)
+        s->prefill_key_s +=
+            times * l->key_flop / peak_of(x->hw, op_multiply(x->m, OP_ATTN_PRE_PROJ));
+    if (l->spans & UINT32_C(1) << SPAN_ALL) {
+        *(decode ? &s->decode_kv_token_s : &s->prefill_kv_token_s) += kv;
+        *(decode ? &s->decode_pair_s : &s->prefill_pair_s) += pair;
+        s->score_s += decode ? score : 0; /* of a prompt's pair the same */
+    }
+    for (int32_t i = 0; i < s->n_spans; i++) {
+        struct iteration_span *y = &s->spans[i];
+        if (!(l->spans & UINT32_C(2) << i))
+            continue;
+        *(decode ? &y->decode_kv_s : &y->prefill_kv_s) += kv;
+        *(decode ? &y->decode_pair_s : &y->prefill_pair_s) += pair;
+        y->score_s += decode ? score : 0;
     }
 }
 
 static void add_gemm(const struct shaping *x, const struct op *op, const struct op_traffic *one,
                      struct line flop)
 {
-    struct iteration_shape *s = x->s;
+    struct iteration_work *s = x->s;
     double weights = one->weights * op_weight_bytes(x->m, op->kind);
     double compute = flop.slope / peak_of(x->hw, op_multiply(x->m, op->kind));
     if (op_is_expert(op->kind)) { /* one token hits experts_per_token of them */
@@ -86,9 +122,9 @@ static void add_gemm(const struct shaping *x, const struct op *op, const struct 
 
 static void add_op(const struct shaping *x, const struct op *op)
 {
-    struct iteration_shape *s = x->s;
+    struct iteration_work *s = x->s;
     if (op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE) {
-        add_attention(x, op);
+        (op->line.set ? add_keyed : add_attention)(x, op);
         return;
     }
     const struct op_load loads[2] = {{.tokens = 1, .rows = 1}, {.tokens = 2, .rows = 2}};
@@ -113,32 +149,23 @@ static void add_op(const struct shaping *x, const struct op *op)
         s->layer_fixed_s += fixed_s;
 }
 
-static int64_t expert_layers(const struct model *m)
+/* Of the layers of the work: their all-reduces, and how many have experts. */
+static void add_network(const struct iteration_shape *s, double all_reduces, double expert_layers,
+                        struct iteration_work *w)
 {
-    int64_t n = m->layered ? 0 : m->layers;
-    for (int32_t i = 0; m->layered && i < m->structure->n_mlps; i++)
-        if (m->structure->mlp[i].experts)
-            n += structure_layers_of_mlp(m->structure, i);
-    return n;
-}
-
-static void add_network(const struct model *m, int64_t tp, int64_t pp, struct iteration_shape *s)
-{
-    double activation = (double)m->hidden * precision_bytes(m->dtype), n = (double)tp;
+    const struct model *m = s->model;
+    const double activation = (double)m->hidden * precision_bytes(m->dtype), n = (double)s->tp;
     const double per_byte = s->links.reduce_s;
-    if (tp > 1) {
-        s->layer_collectives = (double)shard_all_reduces(m);
-        s->layer_link_token_s = s->layer_collectives * activation * 2 * (n - 1) / n * per_byte;
-        s->head_collectives = 1;
-        s->head_link_row_s = (double)m->vocab * precision_bytes(m->dtype) * (n - 1) / n * per_byte;
+    if (s->tp > 1) {
+        w->layer_collectives = all_reduces;
+        w->layer_link_token_s = w->layer_collectives * activation * 2 * (n - 1) / n * per_byte;
+        w->head_collectives = 1;
+        w->head_link_row_s = (double)m->vocab * precision_bytes(m->dtype) * (n - 1) / n * per_byte;
     }
     if (s->groups > 1) {
-        s->all_to_alls = 2 * (double)expert_layers(m);
-        s->all_to_all_pair_s = s->all_to_alls * activation * s->links.exchange_s;
-        expert_load_make(m, s->groups * tp, 0, &s->load);
+        w->all_to_alls = 2 * expert_layers;
+        w->all_to_all_pair_s = w->all_to_alls * activation * s->links.exchange_s;
     }
-    if (pp > 1)
-        s->send_token_bytes = activation / n;
 }
 
 static enum st need(double peak, const char *key, const char *what, struct err *e)
@@ -162,26 +189,58 @@ static enum st need_flop(const struct iteration_hardware *hw, enum precision p, 
                     key);
 }
 
-enum st iteration_shape(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
-                        int64_t pp, int64_t ep, struct iteration_shape *out, struct err *e)
+static void add_ops(const struct iteration_hardware *hw, const struct model *shard,
+                    const struct op_list *ops, struct iteration_work *out)
 {
-    *out = (struct iteration_shape){.stages = pp, .groups = shard_groups(tp, ep), .tp = tp};
-    TRY(shard_check(m, tp, pp, ep, e));
+    const struct shaping x = {
+        .m = shard, .hw = hw, .s = out, .dtype_bytes = precision_bytes(shard->dtype)};
+    out->n_spans = model_spans(shard).n;
+    for (int i = 0; i < ops->n; i++)
+        add_op(&x, &ops->ops[i]);
+}
+
+/* Layers that differ: each stage has its own. */
+static void add_stages(struct arena *a, const struct iteration_hardware *hw,
+                       const struct model *shard, struct iteration_shape *s)
+{
+    const struct model *m = s->model;
+    s->by_stage = arena_array(a, struct iteration_work, s->stages);
+    for (int64_t i = 0; i < s->stages; i++) {
+        struct op_list ops;
+        shard_stage_ops(m, s->tp, s->stages, i, &ops);
+        add_ops(hw, shard, &ops, &s->by_stage[i]);
+        add_network(s, (double)shard_stage_all_reduces(m, s->stages, i),
+                    (double)shard_stage_expert_layers(m, s->stages, i), &s->by_stage[i]);
+    }
+}
+
+enum st iteration_shape(struct arena *a, const struct model *m, const struct iteration_hardware *hw,
+                        const struct iteration_degrees *d, struct iteration_shape *out,
+                        struct err *e)
+{
+    *out = (struct iteration_shape){
+        .stages = d->pp, .groups = shard_groups(d->tp, d->ep), .tp = d->tp, .model = m};
+    TRY(shard_check(m, d->tp, d->pp, d->ep, e));
     TRY(need(hw->dram_bytes_per_s, "hardware.dram_gb_per_s", "the memory bandwidth", e));
     TRY(need_flop(hw, m->multiply, e));
     TRY(need_flop(hw, m->dtype, e));
-    TRY(links_of(&hw->links, tp, pp, out->groups, &out->links, e));
-    const struct model shard = shard_model(m, tp);
-    const struct shaping x = {
-        .m = &shard, .hw = hw, .s = out, .dtype_bytes = precision_bytes(m->dtype)};
-    struct op_list ops;
-    out->model = m;
+    TRY(links_of(&hw->links, d->tp, d->pp, out->groups, &out->links, e));
+    const struct model shard = shard_model(m, d->tp);
     out->experts = (double)m->experts;
     out->experts_per_token = (double)m->experts_per_token;
-    shard_ops(m, tp, &ops);
-    for (int i = 0; i < ops.n; i++)
-        add_op(&x, &ops.ops[i]);
-    add_network(m, tp, pp, out);
+    out->skewed = m->experts > 0 && d->expert_skew > 0;
+    if (out->groups > 1 || out->skewed)
+        expert_load_make(m, out->groups > 1 ? d->ep : 1, d->expert_skew, &out->load);
+    if (d->pp > 1)
+        out->send_token_bytes = (double)m->hidden * precision_bytes(m->dtype) / (double)d->tp;
+    if (m->layered) {
+        add_stages(a, hw, &shard, out);
+        return ST_OK;
+    }
+    struct op_list ops;
+    shard_ops(m, d->tp, &ops);
+    add_ops(hw, &shard, &ops, &out->work);
+    add_network(out, (double)shard_all_reduces(m), (double)m->layers, &out->work);
     return ST_OK;
 }
 
@@ -203,13 +262,25 @@ static int64_t scaled(int64_t n, double part)
     return part < 1 ? (int64_t)((double)n * part) : n;
 }
 
+static void part_of_spans(const struct op_load *l, double prompts, double decodes,
+                          struct op_load *out)
+{
+    out->n_spans = l->n_spans;
+    for (int32_t i = 0; i < l->n_spans; i++)
+        out->spans[i] = (struct span_load){
+            .kv_tokens = (int64_t)ceil((double)l->spans[i].kv_tokens * decodes),
+            .pairs = scaled(l->spans[i].pairs, prompts),
+            .keys = scaled(l->spans[i].keys, prompts),
+        };
+}
+
 /* What a group of many does where a part of the prompts and so many of the decode rows are its. */
 static struct op_load part_of(const struct op_load *l, double prompts, int64_t seqs,
                               int64_t queries)
 {
     const int64_t rows = l->seqs * queries, own = seqs * queries;
     const double decodes = l->seqs > 0 ? (double)seqs / (double)l->seqs : 0;
-    return (struct op_load){
+    struct op_load out = {
         .tokens = own + (int64_t)ceil((double)(l->tokens - rows) * prompts),
         .rows = own + (int64_t)ceil((double)(l->rows - rows) * prompts),
         .seqs = seqs,
@@ -217,7 +288,10 @@ static struct op_load part_of(const struct op_load *l, double prompts, int64_t s
         .kv_tokens_prefill = scaled(l->kv_tokens_prefill, prompts),
         .chunk_sq = scaled(l->chunk_sq, prompts),
         .kv_read_tokens = scaled(l->kv_read_tokens, prompts),
+        .chunks = (int64_t)ceil((double)l->chunks * prompts),
     };
+    part_of_spans(l, prompts, decodes, &out);
+    return out;
 }
 
 /* Of the group that has most to do, where a batch does not say. */
@@ -232,6 +306,31 @@ static struct op_load even_part(const struct iteration_shape *s, const struct it
     return part_of(l, (double)chunks / (double)b->chunks, seqs < l->seqs ? seqs : l->seqs, queries);
 }
 
+/* What queries see of fewer keys than all, and states. */
+static void add_layered(const struct iteration_work *w, const struct op_load *own, double queries,
+                        struct iteration_terms *out)
+{
+    const double seqs = (double)own->seqs, prompt = (double)own->tokens - seqs * queries;
+    out->activations += w->score_s * ((double)own->kv_tokens * queries +
+                                      (double)(own->kv_tokens_prefill + own->chunk_sq));
+    ASSERT(own->n_spans >= w->n_spans); /* else the load says nothing of them */
+    for (int32_t i = 0; i < w->n_spans; i++) {
+        const struct iteration_span *x = &w->spans[i];
+        const struct span_load *l = &own->spans[i];
+        const double kv = (double)l->kv_tokens, pairs = (double)l->pairs;
+        out->decode_kv += x->decode_kv_s * kv;
+        out->decode_compute += x->decode_pair_s * kv * queries;
+        out->prefill_kv += x->prefill_kv_s * (double)l->keys;
+        out->prefill_compute += x->prefill_pair_s * pairs;
+        out->activations += x->score_s * (kv * queries + pairs);
+    }
+    /* drafts leave a state behind each of them: one may be the last that is accepted */
+    out->decode_kv += w->state_s * seqs * (1 + queries);
+    out->decode_compute += w->state_decode_token_s * seqs * queries;
+    out->prefill_kv += w->state_s * 2 * (double)own->chunks;
+    out->prefill_compute += w->state_prompt_token_s * prompt;
+}
+
 void iteration_terms(const struct iteration_shape *s, const struct iteration_batch *b,
                      int64_t stage, struct iteration_terms *out)
 {
@@ -244,7 +343,8 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
     }
     const bool first = stage == 0, last = stage == s->stages - 1;
     const double layers = (double)shard_stage_layers(s->model, s->stages, stage);
-    const double part = layers / (double)s->model->layers;
+    const struct iteration_work *w = s->by_stage ? &s->by_stage[stage] : &s->work;
+    const double part = s->by_stage ? 1 : layers / (double)s->model->layers;
     const double all = (double)l->tokens, tokens = (double)own->tokens, rows = (double)own->rows;
     const double seqs = (double)own->seqs, q = (double)queries, kv = (double)own->kv_tokens;
     const double prompt = tokens - seqs * q; /* tokens of chunks */
@@ -252,8 +352,8 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
     *out = (struct iteration_terms){.layers = layers};
     if (l->tokens <= 0)
         return;
-    out->gemm_weights = s->gemm_weights_s * part;
-    out->gemm_compute = s->gemm_token_s * tokens * part;
+    out->gemm_weights = w->gemm_weights_s * part;
+    out->gemm_compute = w->gemm_token_s * tokens * part;
     double pairs_sent = 0;
     if (s->experts > 0) {
         struct expert_pairs x = {all * s->experts_per_token, experts_hit(s, all)};
@@ -262,37 +362,41 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
             x = expert_load_at(&s->load, all);
             whole = (double)s->tp;
             pairs_sent = fmax(x.pairs, tokens * s->experts_per_token / whole);
+        } else if (s->skewed) {
+            x.hit = expert_load_at(&s->load, all).hit;
         }
         double token = x.pairs / s->experts_per_token * whole * part;
-        out->expert_weights = s->expert_weights_s * x.hit * whole * part;
-        out->expert_compute = s->expert_token_s * token;
-        out->activations = s->layer_expert_token_s * token;
+        out->expert_weights = w->expert_weights_s * x.hit * whole * part;
+        out->expert_compute = w->expert_token_s * token;
+        out->activations = w->layer_expert_token_s * token;
     }
-    out->decode_kv = s->decode_kv_token_s * kv * part;
-    out->decode_compute = s->decode_pair_s * kv * q * part;
-    out->prefill_kv = s->prefill_kv_token_s * (double)own->kv_read_tokens * part;
+    out->decode_kv = w->decode_kv_token_s * kv * part;
+    out->decode_compute = w->decode_pair_s * kv * q * part;
+    out->prefill_kv = w->prefill_kv_token_s * (double)own->kv_read_tokens * part;
     out->prefill_compute =
-        (s->prefill_pair_s * pairs + s->prefill_key_s * ((double)own->kv_read_tokens - prompt)) *
+        (w->prefill_pair_s * pairs + w->prefill_key_s * ((double)own->kv_read_tokens - prompt)) *
         part;
-    out->activations += (s->layer_fixed_s + s->layer_token_s * tokens + s->decode_row_s * seqs * q +
-                         s->prefill_token_s * prompt) *
+    out->activations += (w->layer_fixed_s + w->layer_token_s * tokens + w->decode_row_s * seqs * q +
+                         w->prefill_token_s * prompt) *
                         part;
-    out->collectives = (s->layer_collectives + s->all_to_alls) * part + (last ? 0 : s->stages > 1);
-    out->link = (s->layer_link_token_s * tokens + s->all_to_all_pair_s * pairs_sent) * part +
+    if (s->by_stage)
+        add_layered(w, own, q, out);
+    out->collectives = (w->layer_collectives + w->all_to_alls) * part + (last ? 0 : s->stages > 1);
+    out->link = (w->layer_link_token_s * tokens + w->all_to_all_pair_s * pairs_sent) * part +
                 (last ? 0 : s->send_token_bytes * links_send_s(&s->links, stage) * tokens);
     if (first) {
-        out->activations += s->first_token_s * tokens;
+        out->activations += w->first_token_s * tokens;
         out->iterations = 1;
         out->sequences = (double)(l->seqs + b->chunks);
         out->chunks = (double)b->chunks;
         out->tokens = all;
     }
     if (last && l->rows > 0) {
-        out->head_weights = s->head_weights_s;
-        out->head_compute = s->head_row_s * rows;
-        out->activations += s->last_row_s * rows;
-        out->collectives += s->head_collectives;
-        out->link += s->head_link_row_s * rows;
+        out->head_weights = w->head_weights_s;
+        out->head_compute = w->head_row_s * rows;
+        out->activations += w->last_row_s * rows;
+        out->collectives += w->head_collectives;
+        out->link += w->head_link_row_s * rows;
     }
 }
 

@@ -24,7 +24,9 @@
  *     gemm         GEMMs of the layers and the router, over tokens; weights are read once
  *     experts      as many experts' weights as are hit (model_experts_hit)
  *     head         LM head, over rows
- *     decode, prefill   attention; its queries and outputs count as activations
+ *     decode, prefill   attention; its queries and outputs count as activations. Of layers that
+ *                  differ also what an index reads and computes, whose scores are activations, and
+ *                  states, read and written by each decode row and each chunk of a prompt
  *     activations  what the other operators read and write: norms, rope, KV save, residuals,
  *                  sampling; inputs and outputs of GEMMs are in their efficiencies
  *     collectives  at tp > 1 an all-reduce after each partial sum and the gathering of logits, at
@@ -35,7 +37,8 @@
  *                  (ep - 1) / ep of the pairs of token and expert, of the device that receives or
  *                  sends most of them, send the activations / tp
  *
- * Layers, and what is per layer, are spread over the stages (model/shard.h); the first has the
+ * Layers, and what is per layer, are spread over the stages (model/shard.h); where layers differ a
+ * stage has the work of the kinds that it holds. The first has the
  * embedding and the host's time, the last the LM head. At ep > tp a sequence lives on one group,
  * and a layer takes as long as on the group with most to do (iteration_batch.group); experts take
  * as long as on the busiest of the ep devices, which hold them whole (model/expert_load.h).
@@ -98,15 +101,19 @@ struct iteration_hardware {
 
 /* ---- shape ----------------------------------------------------------------------------------- */
 
-/* Work of one device, whole model, as seconds at peak rates per unit of load. */
-struct iteration_shape {
-    int64_t stages, groups, tp;
-    struct expert_load load;   /* of the busiest device, where groups share experts */
-    const struct model *model; /* borrowed */
+/* Keys of queries that see fewer than all: seconds per unit of one span_load (model.h). */
+struct iteration_span {
+    double decode_kv_s, decode_pair_s;
+    double prefill_kv_s, prefill_pair_s;
+    double score_s; /* activations: of a pair of a query and an index's key */
+};
+
+/* Work of one device, as seconds at peak rates per unit of load: of the whole model, or, where
+ * layers differ, of the layers of one stage. */
+struct iteration_work {
     double gemm_weights_s, gemm_token_s;
-    double experts, experts_per_token; /* of the model; 0 = none */
-    double expert_weights_s;           /* one expert's, all layers; of a shard of it */
-    double expert_token_s;             /* compute of one token, through all its experts */
+    double expert_weights_s; /* one expert's, all layers; of a shard of it */
+    double expert_token_s;   /* compute of one token, through all its experts */
     double head_weights_s, head_row_s;
     double decode_kv_token_s, decode_pair_s;   /* per key read; per query and key */
     double prefill_kv_token_s, prefill_pair_s; /* the same */
@@ -118,15 +125,38 @@ struct iteration_shape {
     double layer_collectives, layer_link_token_s; /* all layers */
     double all_to_alls, all_to_all_pair_s;        /* all layers; per token and expert */
     double head_collectives, head_link_row_s;
+
+    /* Of models whose layers differ. */
+    int32_t n_spans;
+    double score_s; /* as in iteration_span, of those that see all */
+    struct iteration_span spans[SPANS_MOST];
+    double state_s;                                    /* a sequence's states, read or written */
+    double state_decode_token_s, state_prompt_token_s; /* compute */
+};
+
+struct iteration_shape {
+    int64_t stages, groups, tp;
+    struct expert_load load;   /* of the busiest device, where groups share experts, or skewed */
+    bool skewed;               /* experts_hit is load's on one device, too */
+    const struct model *model; /* borrowed */
+    double experts, experts_per_token; /* of the model; 0 = none */
+    struct iteration_work work;        /* of all layers */
+    struct iteration_work *by_stage;   /* [stages] of models whose layers differ; NULL = in parts */
     struct links links;
     double send_token_bytes; /* to the next stage */
 };
 
-/* Tokens choose experts evenly; expert_load_make(m, ep, skew, &out->load) has them choose
- * otherwise. ST_USAGE for degrees that do not divide the model (shard_check) and for peaks that are
- * needed and unknown, by name: "hardware.dram_gb_per_s". tp, pp >= 1; ep 0 or 1 = the shards. */
-enum st iteration_shape(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
-                        int64_t pp, int64_t ep, struct iteration_shape *out, struct err *e);
+/* skew: how unevenly tokens choose experts (model/expert_load.h); 0 = evenly. ST_USAGE for degrees
+ * that do not divide the model (shard_check) and for peaks that are needed and unknown, by name:
+ * "hardware.dram_gb_per_s". What out points to lives in a. */
+struct iteration_degrees {
+    int64_t tp, pp; /* >= 1 */
+    int64_t ep;     /* 0 or 1 = the shards */
+    double expert_skew;
+};
+enum st iteration_shape(struct arena *a, const struct model *m, const struct iteration_hardware *hw,
+                        const struct iteration_degrees *degrees, struct iteration_shape *out,
+                        struct err *e);
 
 /* ---- a batch --------------------------------------------------------------------------------- */
 

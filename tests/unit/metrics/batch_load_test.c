@@ -42,7 +42,7 @@ static void loads_follow_from_requests(void **state)
 {
     struct test *t = *state;
     const struct run r = two_requests(t);
-    const struct batch_load *b = batch_loads(t->a, &r);
+    const struct batch_load *b = batch_loads(t->a, &r, NULL);
     assert_true(b[0].known && b[1].known && b[2].known);
     assert_int_equal(b[0].load.tokens, 5);
     assert_int_equal(b[0].load.chunk_sq, 15);
@@ -62,15 +62,15 @@ static void counts_that_disagree_are_not_known(void **state)
     struct test *t = *state;
     struct run r = two_requests(t);
     r.batches[1].num_prefill_tokens = 6;
-    const struct batch_load *b = batch_loads(t->a, &r);
+    const struct batch_load *b = batch_loads(t->a, &r, NULL);
     assert_true(b[0].known && !b[1].known && b[2].known);
     assert_near(b[1].duration_s, 0.010, 1e-12);
     r.batches[1].num_prefill_tokens = 7;
     r.batches[1].stage = 1;
-    b = batch_loads(t->a, &r);
+    b = batch_loads(t->a, &r, NULL);
     assert_true(b[0].known && !b[1].known && b[2].known);
     r.requests[0].status = RUN_ERROR; /* it says nothing, and the batches had it */
-    b = batch_loads(t->a, &r);
+    b = batch_loads(t->a, &r, NULL);
     assert_true(!b[0].known && !b[2].known);
 }
 
@@ -79,10 +79,10 @@ static void runs_without_an_order_have_none(void **state)
     struct test *t = *state;
     struct run r = two_requests(t);
     r.batches[2].start_ns = 11 * MS;
-    assert_null(batch_loads(t->a, &r));
+    assert_null(batch_loads(t->a, &r, NULL));
     r.batches = NULL;
     r.n_batches = 0;
-    assert_null(batch_loads(t->a, &r));
+    assert_null(batch_loads(t->a, &r, NULL));
 }
 
 int main(void)

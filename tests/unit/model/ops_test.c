@@ -76,8 +76,9 @@ static void lists(void **state)
     model_ops(&qwen, &q);
     model_ops(&bloom, &b);
     assert_int_equal(q.n,
-                     OP_KINDS - 1 - 8); /* all but emb_norm, experts, norms of outputs and gap */
-    assert_int_equal(b.n, OP_KINDS - 2 - 8); /* and all but q/k norm and rope */
+                     OP_KINDS - 1 - 12); /* all but emb_norm, experts, norms of outputs, gap, states
+                                            and indices */
+    assert_int_equal(b.n, OP_KINDS - 2 - 12); /* and all but q/k norm and rope */
     struct op_list more = q;
     op_list_add_gap(&more);
     assert_int_equal(more.n, q.n + 1);

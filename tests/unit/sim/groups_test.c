@@ -21,7 +21,7 @@ static struct batch batch_of(const struct chunk *chunks, int32_t n, int32_t deco
         b.n_last_chunks += chunks[i].last;
         b.load.tokens += chunks[i].tokens;
         b.load.rows += chunks[i].last;
-        op_load_add_chunk(&b.load, chunks[i].start, chunks[i].tokens);
+        op_load_add_chunk(&b.load, NULL, chunks[i].start, chunks[i].tokens);
     }
     return b;
 }
@@ -31,7 +31,7 @@ static void one_prompt_is_one_groups(void **state)
     struct test *t = *state;
     static const struct chunk one[] = {{.start = 8192, .tokens = 4096, .last = true}};
     const struct batch b = batch_of(one, 1, 0, 0, 0);
-    struct groups g = groups_new(t->a, 8);
+    struct groups g = groups_new(t->a, 8, (struct key_spans){0});
     struct group_part part[GROUP_PARTS];
     assert_int_equal(groups_busiest(&g, &b, part), 1);
     assert_memory_equal(&part[0].load, &b.load, sizeof b.load);
@@ -40,7 +40,7 @@ static void one_prompt_is_one_groups(void **state)
 static void rows_fill_the_groups_evenly(void **state)
 {
     struct test *t = *state;
-    struct groups g = groups_new(t->a, 4);
+    struct groups g = groups_new(t->a, 4, (struct key_spans){0});
     struct group_part part[GROUP_PARTS];
     struct batch b = batch_of(NULL, 0, 3, 1100, 1000); /* fewer than groups: the longest alone */
     assert_int_equal(groups_busiest(&g, &b, part), 1);
@@ -63,7 +63,7 @@ static void a_group_with_a_prompt_has_fewer_rows(void **state)
 {
     struct test *t = *state;
     static const struct chunk two[] = {{.start = 0, .tokens = 900}, {.start = 5000, .tokens = 300}};
-    struct groups g = groups_new(t->a, 4);
+    struct groups g = groups_new(t->a, 4, (struct key_spans){0});
     struct group_part part[GROUP_PARTS];
     struct batch b = batch_of(two, 2, 6, 600, 100);    /* 2 sequences in a group */
     assert_int_equal(groups_busiest(&g, &b, part), 2); /* most tokens, most pairs */

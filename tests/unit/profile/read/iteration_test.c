@@ -47,7 +47,8 @@ static struct iteration_terms terms_of(struct test *t, const struct model *m, in
 {
     struct iteration_shape s;
     struct iteration_terms x;
-    assert_ok(iteration_shape(m, &gpu, tp, pp, ep, &s, &t->e), t);
+    assert_ok(iteration_shape(t->a, m, &gpu, &(struct iteration_degrees){tp, pp, ep, 0}, &s, &t->e),
+              t);
     iteration_terms(&s, b, stage, &x);
     return x;
 }
@@ -247,23 +248,28 @@ static void unknown_peaks_are_named(void **state)
     struct iteration_hardware hw = gpu;
     struct model m = llama;
     hw.dram_bytes_per_s = 0;
-    assert_err(iteration_shape(&m, &hw, 1, 1, 1, &s, &t->e), ST_USAGE, t,
+    assert_err(iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0}, &s, &t->e),
+               ST_USAGE, t,
                "hardware.dram_gb_per_s: the memory bandwidth of this hardware is unknown\n"
                "hint: hardware.dram_gb_per_s= sets it; hardware= takes a group that has it");
     hw = gpu;
     hw.links.link_bytes_per_s = 0;
-    assert_ok(iteration_shape(&m, &hw, 1, 1, 1, &s, &t->e), t);
-    assert_err(iteration_shape(&m, &hw, 2, 1, 1, &s, &t->e), ST_USAGE, t,
+    assert_ok(iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0}, &s, &t->e),
+              t);
+    assert_err(iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){2, 1, 1, 0}, &s, &t->e),
+               ST_USAGE, t,
                "hardware.link_gb_per_s: the bandwidth between devices of this hardware is unknown\n"
                "hint: hardware.link_gb_per_s= sets it; hardware= takes a group that has it");
     m.multiply = PRECISION_FP4;
-    assert_err(iteration_shape(&m, &hw, 1, 1, 1, &s, &t->e), ST_USAGE, t,
+    assert_err(iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0}, &s, &t->e),
+               ST_USAGE, t,
                "hardware.peak_tflops.fp4: the arithmetic peak in that format of this hardware is "
                "unknown\nhint: hardware.peak_tflops.fp4= sets it; a GPU without such units has the "
                "peak of the format that servers multiply in there, bf16 for fp8 and fp4; hardware= "
                "takes a group that has it");
-    assert_err(iteration_shape(&llama, &gpu, 3, 1, 1, &s, &t->e), ST_USAGE, t,
-               "parallel.tp: 3 shards do not divide the 16 heads of llama");
+    assert_err(
+        iteration_shape(t->a, &llama, &gpu, &(struct iteration_degrees){3, 1, 1, 0}, &s, &t->e),
+        ST_USAGE, t, "parallel.tp: 3 shards do not divide the 16 heads of llama");
 }
 
 static void parameters_have_names_and_ranges(void **state)
