@@ -1,5 +1,6 @@
 #include "model/shard.h"
 
+#include "model/describe_layers.h"
 #include "model/stored.h"
 
 static int64_t divided_up(int64_t n, int64_t parts)
@@ -104,6 +105,18 @@ void shard_ops(const struct model *m, int64_t tp, struct op_list *out)
         op->matrix_params = op->m * op->k;
         op->weight_params = op->m * (op->k + (m->head_bias ? 1 : 0));
     }
+}
+
+double shard_kv_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t stage)
+{
+    if (m->layered) {
+        struct structure whole, shard;
+        stage_of(m, pp, stage, &whole);
+        structure_shard(&whole, tp, &shard);
+        return layer_bytes_of(&shard, precision_bytes(m->kv), 0).token;
+    }
+    const struct model s = shard_model(m, tp);
+    return model_kv_bytes(&s) / (double)m->layers * (double)shard_stage_layers(m, pp, stage);
 }
 
 enum cut { WHOLE, BY_OUT, BY_IN };

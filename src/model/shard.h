@@ -56,6 +56,9 @@ void shard_ops(const struct model *m, int64_t tp, struct op_list *out);
 void shard_stage_ops(const struct model *m, int64_t tp, int64_t pp, int64_t stage,
                      struct op_list *out);
 
+/* Keys and values of a token on one device of a stage, bytes in the model's format. */
+double shard_kv_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t stage);
+
 /* Whether the operator's output is a partial sum over the shards: an all-reduce follows. */
 bool shard_is_partial(enum op_kind k);
 int32_t shard_all_reduces(const struct model *m); /* of a forward pass */

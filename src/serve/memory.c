@@ -2,9 +2,23 @@
 
 #include <math.h>
 
+#include "model/describe_layers.h"
 #include "model/shard.h"
 
 static const double GIB = 1024.0 * 1024 * 1024;
+
+static double matrix_bytes(const struct model *m, double groups, const struct op_list *l)
+{
+    double all = 0;
+    for (int i = 0; i < l->n; i++) {
+        const struct op *op = &l->ops[i];
+        if (op->where != OP_IN_LAYER || op->kind == OP_MOE_ROUTER)
+            continue;
+        const double copies = op->experts ? (double)op->experts / groups : 1;
+        all += op->repeat * copies * (double)op->matrix_params * op_weight_bytes(m, op->kind);
+    }
+    return all;
+}
 
 /* Bytes of the projections of a shard's layers. Counts are exact in doubles: they stay far below
  * 2^53. */
@@ -12,17 +26,35 @@ static double weight_bytes(const struct memory_facts *f)
 {
     const double groups = (double)shard_groups(f->tp, f->ep), layers = (double)f->model->layers;
     struct op_list l;
-    double all = 0; /* of all layers */
+    double most = 0;
     shard_ops(f->model, f->tp, &l);
-    for (int i = 0; i < l.n; i++) {
-        const struct op *op = &l.ops[i];
-        if (op->where != OP_IN_LAYER || op->kind == OP_MOE_ROUTER)
-            continue;
-        const double copies = op->experts ? (double)op->experts / groups : 1;
-        all +=
-            op->repeat * copies * (double)op->matrix_params * op_weight_bytes(f->model, op->kind);
+    if (!f->model->layered)
+        return matrix_bytes(f->model, groups, &l) / layers *
+               (double)shard_most_layers(f->model, f->pp);
+    for (int64_t i = 0; i < f->pp; i++) { /* stages differ */
+        shard_stage_ops(f->model, f->tp, f->pp, i, &l);
+        most = fmax(most, matrix_bytes(f->model, groups, &l));
     }
-    return all / layers * (double)shard_most_layers(f->model, f->pp);
+    return most;
+}
+
+/* Keys and values of a request; the layers of all stages charged as often as Vidur's planner
+ * does. */
+static double request_bytes(const struct memory_facts *f)
+{
+    const struct model *m = f->model;
+    const double tokens = (double)f->request_tokens;
+    if (m->layered) { /* of windows their last tokens, and its states */
+        struct structure s;
+        structure_shard(m->structure, f->tp, &s);
+        const struct layer_bytes kept = layer_bytes_of(&s, precision_bytes(m->kv), 0);
+        const struct layer_bytes states =
+            layer_bytes_of(&s, precision_bytes(m->dtype), sizeof(float));
+        return kept.token * tokens + fmin(kept.window, kept.window_token * tokens) + states.state;
+    }
+    const struct model shard = shard_model(m, f->tp);
+    const double charged = (double)(shard_most_layers(m, f->pp) * f->pp) / (double)m->layers;
+    return model_kv_bytes(&shard) * tokens * charged;
 }
 
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e)
@@ -34,11 +66,9 @@ enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out,
 {
     const struct model *m = f->model;
     double avail = f->memory_gb * GIB * (1 - f->margin);
-    const struct model shard = shard_model(m, f->tp);
     *out = (struct memory_plan){0};
     out->weight_bytes = weight_bytes(f);
-    const double charged = (double)(shard_most_layers(m, f->pp) * f->pp) / (double)m->layers;
-    out->request_bytes = model_kv_bytes(&shard) * (double)f->request_tokens * charged;
+    out->request_bytes = request_bytes(f);
     double fit = floor((avail - out->weight_bytes) / out->request_bytes);
     if (!(fit >= 1)) {
         err_set(e, ST_USAGE,

@@ -11,6 +11,9 @@
  *     max_batch  = floor((avail - weights) / request)
  *     num_blocks = floor(request_tokens / block_size) x max_batch x pp
  *
+ * A model whose layers differ has the projections of the stage with most of them, and a request what
+ * its layers keep of it: keys and values of all its tokens, of the last ones, or a state.
+ *
  * With experts the last term is that of all of them; ep > tp devices share them, and their ep / tp
  * groups have keys and values of their own.
  *

@@ -37,6 +37,7 @@ struct stage {
     struct model shard;
     bool first, last;
     double layers;
+    int64_t index;
 };
 
 static double padded_vocab(const struct model *m)
@@ -55,14 +56,20 @@ static double weights(const struct stage *s)
     const double element = precision_bytes(m->dtype);
     struct op_list l;
     double layer = 0, tables = 0, ends = 0; /* bytes; parameters */
-    shard_ops(m, f->tp, &l);
+    double of = (double)m->layers;          /* that the rows are of */
+    if (m->layered) {
+        shard_stage_ops(m, f->tp, f->pp, s->index, &l);
+        of = s->layers;
+    } else {
+        shard_ops(m, f->tp, &l);
+    }
     for (int i = 0; i < l.n; i++) {
         const struct op *op = &l.ops[i];
         const double share = op->experts ? groups : 1, params = (double)op->weight_params / share;
         const double matrices =
             (double)(op->matrix_params * (op->experts ? op->experts : 1)) / share;
         if (op->where == OP_IN_LAYER)
-            layer += (double)op->repeat / (double)m->layers *
+            layer += (double)op->repeat / of *
                      ((params - matrices) * element + matrices * op_weight_bytes(m, op->kind));
         else if (op->where == OP_BEFORE_LAYERS && s->first)
             *(op->kind == OP_EMB && !m->layered ? &tables : &ends) +=
@@ -94,8 +101,12 @@ static double layered_forward(const struct stage *s)
 
 static struct stage stage_of(const struct memory_facts *f, int64_t i)
 {
-    return (struct stage){f, shard_model(f->model, f->tp), i == 0, i == f->pp - 1,
-                          (double)shard_stage_layers(f->model, f->pp, i)};
+    return (struct stage){f,
+                          shard_model(f->model, f->tp),
+                          i == 0,
+                          i == f->pp - 1,
+                          (double)shard_stage_layers(f->model, f->pp, i),
+                          i};
 }
 
 double memory_weight_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t ep)
@@ -190,7 +201,8 @@ enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, 
     double blocks = INFINITY;
     for (int64_t i = 0; i < f->pp; i++) {
         const struct stage s = stage_of(f, i);
-        const double token_bytes = layer_bytes * s.layers;
+        const double token_bytes =
+            f->model->layered ? shard_kv_bytes(f->model, f->tp, f->pp, i) : layer_bytes * s.layers;
         struct memory_plan x;
         plan_stage(&s, &x);
         x.request_bytes = token_bytes * (double)(request_blocks * f->block_size);

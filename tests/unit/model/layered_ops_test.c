@@ -138,6 +138,9 @@ static void shards(void **state)
     assert_int_equal(find(&l, OP_ATTN_POST_PROJ, 0)->matrix_params, 64 * 2 * 16);
     assert_int_equal(find(&l, OP_LM_HEAD, 0)->m, 500);
     assert_int_equal(shard_all_reduces(&m), 4 + 4);
+    assert_near(shard_kv_bytes(&m, 2, 1, 0), 4 * 40 * 2,
+                0); /* every shard holds the latent vector */
+    assert_near(shard_kv_bytes(&m, 2, 3, 1), 2 * 40 * 2, 0);
     assert_int_equal(shard_check(&m, 3, 1, 1, &t->e), ST_USAGE);
     assert_string_equal(err_cause(&t->e, 0),
                         "parallel.tp: 3 shards do not divide the 4 heads of test");

@@ -1,6 +1,7 @@
 #include "serve/memory.h"
 
 #include "support/support.h"
+#include "text/json.h"
 
 static const struct model codellama_34b = {.name = "codellama_34b",
                                            .act = ACT_SILU_GATED,
@@ -31,6 +32,34 @@ static void as_vidur_plans(void **state)
     assert_ok(memory_plan(&f, &p, &t->e), t);
     assert_int_equal(p.max_batch, 109);
     assert_int_equal(p.num_blocks, 27904);
+}
+
+/* Four layers, one of them with all keys, and a stage of two layers whose MLPs are of experts. */
+static void layers_that_differ(void **state)
+{
+    struct test *t = *state;
+    static const char json[] =
+        "{\"model_type\": \"gpt_oss\", \"vocab_size\": 1000, \"hidden_size\": 64,"
+        " \"intermediate_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 4,"
+        " \"num_key_value_heads\": 2, \"head_dim\": 16, \"sliding_window\": 8,"
+        " \"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"layer_types\":"
+        " [\"sliding_attention\", \"sliding_attention\", \"full_attention\","
+        "  \"sliding_attention\"]}";
+    struct node *config;
+    struct model m;
+    struct memory_plan p;
+    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
+    assert_ok(model_from_config(t->a, "m", config, &m, &t->e), t);
+    struct memory_facts f = {
+        .memory_gb = 0.5, .model = &m, .tp = 2, .pp = 2, .block_size = 16, .request_tokens = 1000};
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    /* keys and values of one head of 16 on a shard: of all tokens in one layer, of 8 in three */
+    assert_true(p.request_bytes == 2 * 2 * 16 * (1000.0 + 3 * 8));
+    /* two layers: q and o of 2 heads, k and v of one; 4 experts of three matrices of 64 x 16 */
+    assert_true(p.weight_bytes == 2 * 2 * (64 * 16 * (2 + 2 + 1 + 1) + 4 * 3 * 64 * 16.0));
+    f.request_tokens = 5; /* shorter than the window */
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_true(p.request_bytes == 2 * 2 * 16 * 4 * 5.0);
 }
 
 /* By hand: 16 layers of 2 x (2 x 32 + 2 x 8) heads' worth of 64 x 8 and two GEMMs of 64 x 100. */
@@ -138,8 +167,11 @@ static void the_same_on_every_machine(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(as_vidur_plans), TEST(one_shard_of_a_small_model), TEST(the_same_on_every_machine),
-        TEST(experts_are_spread_and_keys_are_not), TEST(what_does_not_fit_is_said)};
+    const struct CMUnitTest tests[] = {TEST(as_vidur_plans),
+                                       TEST(layers_that_differ),
+                                       TEST(one_shard_of_a_small_model),
+                                       TEST(the_same_on_every_machine),
+                                       TEST(experts_are_spread_and_keys_are_not),
+                                       TEST(what_does_not_fit_is_said)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
