@@ -57,6 +57,22 @@ static void loads_follow_from_requests(void **state)
     assert_near(batch_first_token_lag_s(t->a, &r), 0.001, 1e-12);
 }
 
+/* What queries saw of a window of 6 tokens. */
+static void spans_follow_from_requests(void **state)
+{
+    struct test *t = *state;
+    const struct run r = two_requests(t);
+    const struct key_spans spans = {.n = 1, .of = {{.unit = 1, .most = 6}}};
+    const struct batch_load *b = batch_loads(t->a, &r, &spans);
+    assert_int_equal(b[0].load.n_spans, 1);
+    assert_int_equal(b[0].load.spans[0].pairs, 15);
+    assert_int_equal(b[1].load.spans[0].pairs, 21 + 6);
+    assert_int_equal(b[1].load.spans[0].keys, 7);
+    assert_int_equal(b[1].load.spans[0].kv_tokens, 6);
+    assert_int_equal(b[2].load.n_spans, 1);
+    assert_int_equal(b[2].load.spans[0].kv_tokens, 6 + 6);
+}
+
 static void counts_that_disagree_are_not_known(void **state)
 {
     struct test *t = *state;
@@ -89,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(loads_follow_from_requests),
+        TEST(spans_follow_from_requests),
         TEST(counts_that_disagree_are_not_known),
         TEST(runs_without_an_order_have_none),
     };

@@ -570,6 +570,14 @@ static void experts_are_shared_by_groups(void **state)
     double uneven;
     predict(&predictor, &prompt, &uneven, &host);
     assert_true(uneven - device > 0.3 * 2 * many / 6 * 0.75);
+    /* where all devices have a part of each expert, fewer of them are read */
+    p.ep = p.tp;
+    predictor = opened(a, &p);
+    predict(&predictor, &decode, &uneven, &host);
+    p.expert_skew = 0;
+    predictor = opened(a, &p);
+    predict(&predictor, &decode, &device, &host);
+    assert_true(uneven <= device);
     arena_free(&a);
 }
 
@@ -587,6 +595,13 @@ static void expert_parallelism_is_checked(void **state)
     assert_int_equal(predictor_open(a, &predictor_bundle, &p, &out, &e), ST_USAGE);
     assert_cause(&e, "parallel.ep: the model has no experts");
     err_clear(&e);
+    p.ep = 1;
+    p.expert_skew = 0.5;
+    assert_int_equal(predictor_open(a, &predictor_bundle, &p, &out, &e), ST_USAGE);
+    assert_cause(&e, "parallel.expert_skew: the model has no experts");
+    err_clear(&e);
+    p.ep = 4;
+    p.expert_skew = 0;
     m.experts = 6;
     m.experts_per_token = 1;
     assert_int_equal(predictor_open(a, &predictor_bundle, &p, &out, &e), ST_USAGE);

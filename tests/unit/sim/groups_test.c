@@ -126,9 +126,32 @@ static void a_prompt_takes_at_least_its_attention(void **state)
     assert_true(eight_s < device_s(t, 1, &full) / 4);
 }
 
+/* A window of 128 keys: what the longest sees, and the mean of the others. */
+static void spans_of_groups(void **state)
+{
+    struct test *t = *state;
+    static const struct chunk two[] = {{.start = 0, .tokens = 900}, {.start = 5000, .tokens = 300}};
+    const struct key_spans spans = {.n = 1, .of = {{.unit = 1, .most = 128}}};
+    struct groups g = groups_new(t->a, 2, spans);
+    struct group_part part[GROUP_PARTS];
+    struct batch b = batch_of(NULL, 0, 4, 1000 + 3 * 50, 1000);
+    b.load.n_spans = 1;
+    b.load.spans[0].kv_tokens = 128 + 3 * 51;
+    groups_busiest(&g, &b, part);
+    assert_int_equal(part[0].decodes, 2);
+    assert_int_equal(part[0].load.n_spans, 1);
+    assert_int_equal(part[0].load.spans[0].kv_tokens, 128 + 51);
+    b = batch_of(two, 2, 0, 0, 0);
+    assert_int_equal(groups_busiest(&g, &b, part), 2);
+    assert_int_equal(part[0].load.spans[0].pairs, 128 * 129 / 2 + (900 - 128) * 128);
+    assert_int_equal(part[1].load.spans[0].pairs, 300 * 128);
+    assert_int_equal(part[1].load.spans[0].keys, 127 + 300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(spans_of_groups),
         TEST(one_prompt_is_one_groups),
         TEST(rows_fill_the_groups_evenly),
         TEST(a_group_with_a_prompt_has_fewer_rows),
