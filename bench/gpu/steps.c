@@ -215,7 +215,7 @@ static void prepare_batch(struct step *s)
                                .parts = parts,
                                .runs = runs,
                                .last = world_ints(w, n)};
-    const struct cuda_parts_limits limits = {CUDA_DEAL, s->most.runs, s->most.parts_at_once};
+    const struct cuda_parts_limits limits = {CUDA_DEAL, s->most.runs, s->most.parts_at_once, 0};
     cuda_parts_plan(segments, n, &limits, parts, runs, step);
 }
 

@@ -223,7 +223,7 @@ static void time_attention(struct timing *x, int n_chunks, int n_decodes, int be
         x->most.decodes = n_decodes;
         x->most.sms = x->g->sms;
         cuda_parts_sizes(CUDA_DEAL, heads, kv_heads, &x->most);
-        const struct cuda_parts_limits limits = {CUDA_DEAL, x->most.runs, x->most.parts_at_once};
+        const struct cuda_parts_limits limits = {CUDA_DEAL, x->most.runs, x->most.parts_at_once, 0};
         struct cuda_part *parts = world_take(&x->w, (size_t)x->most.parts * sizeof *parts);
         int *runs = world_ints(&x->w, x->most.runs + 1);
         struct cuda_step *step = (void *)(uintptr_t)a.batch.step;

@@ -21,6 +21,9 @@ static const struct row rows[] = {
     {"attention_any", "bf16", H200_SMS, 7, 3e5, 1},
     {"attention_decode", "bf16", H200_SMS, 29, 2e6, 0},
     {"attention_prefill", "bf16", H200_SMS, 13, 1e6, 0},
+    {"group", "bf16", H200_SMS, 3, 1e5, 0},
+    {"experts_few", "bf16", H200_SMS, 7, 5e5, 0},
+    {"experts_many", "bf16", H200_SMS, 7, 1e6, 0},
     {"matmul_one", "bf16", 3, 13, 1e6, 0},
     {"matmul_few", "bf16", 3, 101, 1e6, 0},
     /* that behind the norm's weights: float16 has another, for the rows' factors */

@@ -30,6 +30,15 @@ static void rope(void **state)
     check_row(state, "rope", H200_SMS, 1e6, 11);
 }
 
+static void experts(void **state)
+{
+    check_row(state, "route", H200_SMS, 1e5, 3);
+    check_row(state, "group", H200_SMS, 1e5, 2);
+    check_row(state, "combine", H200_SMS, 3e5, 2);
+    check_row(state, "experts_few", H200_SMS, 5e5, 7);
+    check_row(state, "experts_many", H200_SMS, 1e6, 7);
+}
+
 static void products(void **state)
 {
     for (int id = CUDA_MATMUL_ONE; id <= CUDA_MATMUL_SOME_GATED; id++)
@@ -53,8 +62,13 @@ static void sampling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_row_is_emulated),   TEST(rows_over_tokens), TEST(rope), TEST(products),
-        TEST(products_on_a_small_gpu), TEST(sampling),
+        TEST(every_row_is_emulated),
+        TEST(rows_over_tokens),
+        TEST(rope),
+        TEST(experts),
+        TEST(products),
+        TEST(products_on_a_small_gpu),
+        TEST(sampling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "engine/cuda/kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/cuda/twins.h"
@@ -135,7 +136,7 @@ static void matmul_launch(const struct cuda_matmul_args *a, const struct cuda_si
 /* Out features of a block: two a warp, or one with gate and up. */
 static int one_outs(int act)
 {
-    return (act == CUDA_ACT_SILU_GATED ? 1 : 2) * CUDA_MATMUL_WARPS;
+    return (CUDA_ACT_IS_GATED(act) ? 1 : 2) * CUDA_MATMUL_WARPS;
 }
 
 static void one_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
@@ -166,7 +167,7 @@ static void wide_launch(const void *args, enum cuda_dtype t, const struct cuda_s
 enum cuda_kernel_id cuda_matmul_pick(const struct cuda_matmul_args *a, int rows, enum cuda_dtype t,
                                      int sms)
 {
-    const bool few = rows <= 8, gated = a->act == CUDA_ACT_SILU_GATED;
+    const bool few = rows <= 8, gated = CUDA_ACT_IS_GATED(a->act);
     const bool wide = 16 * div_up(div_up(a->outs, 16), sms) <= 8 * div_up(div_up(a->outs, 8), sms);
     if (rows == 1 && a->in * cuda_dtype_bytes(t) <= CUDA_MATMUL_ONE_BYTES &&
         a->outs >= one_outs(a->act) * sms)
@@ -270,6 +271,72 @@ static void fill_launch(const void *args, enum cuda_dtype t, const struct cuda_s
     set(l, min_int(div_up(a->n, 1024), 4 * at_least_1(m->sms)), 1, 1, 256, 0);
 }
 
+static void route_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                         struct cuda_launch *l)
+{
+    (void)t;
+    (void)args;
+    set(l, div_up(m->tokens, 4), 1, 1, 128, 0);
+}
+
+static void group_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                         struct cuda_launch *l)
+{
+    (void)t;
+    (void)m;
+    set(l, ((const struct cuda_group_args *)args)->experts, 1, 1, 256, 0);
+}
+
+static void combine_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                           struct cuda_launch *l)
+{
+    const struct cuda_combine_args *a = args;
+    const int block = row_threads(a->width, t);
+    set(l, div_up(a->width, 16 / cuda_dtype_bytes(t) * block), m->tokens, 1, block, 0);
+}
+
+/* As in kernels/experts.cu. */
+enum { EXPERTS_STAGES = 4, EXPERTS_DEPTH = 64, EXPERTS_WEIGHT_ROWS = 64 };
+
+static void experts_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                           int rows, struct cuda_launch *l)
+{
+    const struct cuda_experts_args *a = args;
+    const int outs = CUDA_ACT_IS_GATED(a->act) ? EXPERTS_WEIGHT_ROWS / 2 : EXPERTS_WEIGHT_ROWS;
+    const int shared = EXPERTS_STAGES * (rows + EXPERTS_WEIGHT_ROWS) * EXPERTS_DEPTH * 2;
+    set(l, div_up(a->outs, outs), cuda_experts_tiles((int64_t)m->tokens * a->k, a->experts, rows),
+        1, 128, t == CUDA_F32 ? 0 : shared);
+}
+
+static void experts_few_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                               struct cuda_launch *l)
+{
+    experts_launch(args, t, m, CUDA_TILE_FEW, l);
+}
+
+static void experts_many_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                                struct cuda_launch *l)
+{
+    experts_launch(args, t, m, CUDA_TILE_MANY, l);
+}
+
+int cuda_experts_rows(enum cuda_kernel_id id)
+{
+    return id == CUDA_EXPERTS_FEW ? CUDA_TILE_FEW : CUDA_TILE_MANY;
+}
+
+/* Every expert that is hit has a tile that is not full. */
+int cuda_experts_tiles(int64_t pairs, int experts, int rows)
+{
+    return (int)(pairs / rows) + (pairs < experts ? (int)pairs : experts);
+}
+
+/* While the pairs of an expert are a small tile in the mean, reading its weights is what counts. */
+enum cuda_kernel_id cuda_experts_pick(int64_t pairs, int experts)
+{
+    return pairs <= (int64_t)CUDA_TILE_FEW * experts ? CUDA_EXPERTS_FEW : CUDA_EXPERTS_MANY;
+}
+
 /* ---- floors ---------------------------------------------------------------------------------- */
 
 static struct cuda_floor embed_floor(const void *args, enum cuda_dtype t)
@@ -299,7 +366,7 @@ static struct cuda_floor rope_floor(const void *args, enum cuda_dtype t)
 static struct cuda_floor act_floor(const void *args, enum cuda_dtype t)
 {
     const struct cuda_act_args *a = args;
-    const int parts = a->act == CUDA_ACT_SILU_GATED ? 3 : 2;
+    const int parts = CUDA_ACT_IS_GATED(a->act) ? 3 : 2;
     const double n = (double)*a->count * a->width;
     return (struct cuda_floor){n * parts * cuda_dtype_bytes(t), 6 * n};
 }
@@ -309,6 +376,11 @@ static struct cuda_floor bias_floor(const void *args, enum cuda_dtype t)
     const struct cuda_bias_args *a = args;
     const double n = (double)*a->count * a->width;
     return (struct cuda_floor){(2 * n + a->width) * cuda_dtype_bytes(t), n};
+}
+
+static double min_double(double a, double b)
+{
+    return a < b ? a : b;
 }
 
 /* Chunks, decode rows, or both. Keys and values are read once per segment. */
@@ -321,9 +393,13 @@ static struct cuda_floor attention_floor(const struct cuda_attention_args *a, en
     for (int i = chunks ? 0 : s->n_chunks; i < (decodes ? s->n_chunks + s->n_decodes : s->n_chunks);
          i++) {
         const struct cuda_segment *g = &a->batch.segments[i];
-        keys += g->kv_before + g->tokens;
+        const double all = g->kv_before + g->tokens, window = a->window > 0 ? a->window : all;
+        /* tokens that see fewer keys than the window has */
+        const double short_of = min_double(fmax(window - 1 - g->kv_before, 0), g->tokens);
+        keys += min_double(all, window + g->tokens - 1);
         tokens += g->tokens;
-        pairs += (double)g->tokens * g->kv_before + (double)g->tokens * (g->tokens + 1) / 2;
+        pairs += short_of * g->kv_before + short_of * (short_of + 1) / 2 +
+                 (g->tokens - short_of) * window;
     }
     return (struct cuda_floor){(2 * keys * a->kv_heads + 2 * tokens * a->heads) * d *
                                    cuda_dtype_bytes(t),
@@ -348,10 +424,46 @@ static struct cuda_floor any_floor(const void *args, enum cuda_dtype t)
 static struct cuda_floor matmul_floor(const void *args, enum cuda_dtype t)
 {
     const struct cuda_matmul_args *a = args;
-    const double weights = (double)a->in * a->outs * (a->act == CUDA_ACT_SILU_GATED ? 2 : 1),
+    const double weights = (double)a->in * a->outs * (CUDA_ACT_IS_GATED(a->act) ? 2 : 1),
                  n = *a->count;
     const double out = n * a->outs * (a->out_float ? 4 : cuda_dtype_bytes(t));
     return (struct cuda_floor){(weights + n * a->in) * cuda_dtype_bytes(t) + out, 2 * n * weights};
+}
+
+static struct cuda_floor route_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_route_args *a = args;
+    (void)t;
+    return (struct cuda_floor){*a->count * (4.0 * a->experts + 8.0 * a->k), 0};
+}
+
+static struct cuda_floor group_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_group_args *a = args;
+    (void)t;
+    return (struct cuda_floor){8.0 * *a->count * a->k + 12.0 * a->experts, 0};
+}
+
+/* The weights of the experts that are hit, once; where the list is missing, without them. */
+static struct cuda_floor experts_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_experts_args *a = args;
+    const double weights = (double)a->in * a->outs * (CUDA_ACT_IS_GATED(a->act) ? 2 : 1);
+    double pairs = 0, hit = 0;
+    for (int i = 0; a->tiles && i < *a->n_tiles; i++) {
+        hit += i == 0 || a->tiles[i].expert != a->tiles[i - 1].expert;
+        pairs += a->tiles[i].n;
+    }
+    return (struct cuda_floor){(hit * weights + pairs / a->share * a->in + pairs * a->outs) *
+                                   cuda_dtype_bytes(t),
+                               2 * pairs * weights};
+}
+
+static struct cuda_floor combine_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_combine_args *a = args;
+    const double n = (double)*a->count * a->width;
+    return (struct cuda_floor){n * (a->k + 2) * cuda_dtype_bytes(t), 2 * n * a->k};
 }
 
 /* Weights, keys and values once. */
@@ -456,6 +568,16 @@ const struct cuda_kernel cuda_kernels[CUDA_KERNELS] = {
         twin_act, act_floor, "gated SiLU or GELU"),
     ROW(CUDA_BIAS, "bias", "token.cu", ALL, false, cuda_bias_args, EXACT, bias_launch,
         twin_bias, bias_floor, "bias add"),
+    ROW(CUDA_ROUTE, "route", "route.cu", ALL, false, cuda_route_args, ROUNDED, route_launch,
+        twin_route, route_floor, "experts of each token"),
+    ROW(CUDA_GROUP, "group", "route.cu", ALL, false, cuda_group_args, EXACT, group_launch,
+        twin_group, group_floor, "pairs in the order of their experts"),
+    ROW(CUDA_EXPERTS_FEW, "experts_few", "experts.cu", ALL, false, cuda_experts_args, ROUNDED,
+        experts_few_launch, twin_experts, experts_floor, "grouped product of few pairs an expert"),
+    ROW(CUDA_EXPERTS_MANY, "experts_many", "experts.cu", ALL, false, cuda_experts_args, ROUNDED,
+        experts_many_launch, twin_experts, experts_floor, "of many pairs"),
+    ROW(CUDA_COMBINE, "combine", "route.cu", ALL, false, cuda_combine_args, ROUNDED,
+        combine_launch, twin_combine, combine_floor, "weighted sum of experts, residual add"),
     ROW(CUDA_ATTENTION_DECODE, "attention_decode", "attention_decode.cu", HALF, true,
         cuda_attention_args, ROUNDED, decode_launch, twin_attention_decode, decode_floor,
         "attention of decode rows", .shares = {"attention_page.cu"}),

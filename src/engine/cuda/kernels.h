@@ -49,6 +49,11 @@ enum cuda_kernel_id {
     CUDA_ROPE,              /* q/k norm, rotation, KV append */
     CUDA_ACT,               /* gated SiLU or GELU, with bias */
     CUDA_BIAS,              /* bias add */
+    CUDA_ROUTE,             /* each token's experts and their weights */
+    CUDA_GROUP,             /* the pairs of token and expert in the order of the experts */
+    CUDA_EXPERTS_FEW,       /* grouped product, act: few pairs an expert */
+    CUDA_EXPERTS_MANY,      /* many */
+    CUDA_COMBINE,           /* weighted sum of a token's experts, residual add */
     CUDA_ATTENTION_DECODE,  /* split-KV, GQA-packed; head_dim 64 or 128, 16 bit */
     CUDA_ATTENTION_PREFILL, /* tensor cores, causal, cached context; likewise */
     CUDA_ATTENTION_ANY,     /* any head_dim up to 256, any dtype, chunks and decode rows */
@@ -73,8 +78,10 @@ struct cuda_sizes {
     int tokens, rows, chunks, decodes;
     int runs; /* of attention_decode, and the parts of all: engine/cuda/parts.h */
     int parts;
-    int parts_at_once; /* that the device runs at once */
-    int sms;           /* multiprocessors of the device */
+    int parts_at_once;       /* that the device runs at once */
+    int spans;               /* lists of runs and parts, each of these sizes; 0 is as 1 */
+    int windows[CUDA_SPANS]; /* keys that a row of each sees; 0 = all */
+    int sms;                 /* multiprocessors of the device */
 };
 
 struct cuda_launch {
@@ -137,6 +144,12 @@ enum { CUDA_STEP_PHASES = 6 };
 /* Numbers of its stamps, and the phase of each: "qkv", "attend", "out", "up", "down", "head". */
 int cuda_decode_step_stamps(int layers);
 const char *cuda_decode_step_phase(int layers, int interval); /* between stamps i and i + 1 */
+
+/* The grouped product for so many pairs, and the pairs of its tiles. */
+enum cuda_kernel_id cuda_experts_pick(int64_t pairs, int experts);
+int cuda_experts_rows(enum cuda_kernel_id id);
+/* Most tiles of so many pairs. */
+int cuda_experts_tiles(int64_t pairs, int experts, int rows);
 
 /* The matmul for `a`, whose pointers are not read, with up to `rows` rows, at most 16. */
 enum cuda_kernel_id cuda_matmul_pick(const struct cuda_matmul_args *a, int rows, enum cuda_dtype t,

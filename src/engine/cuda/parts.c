@@ -74,26 +74,35 @@ int cuda_parts_room(int most, int n)
 
 /* ---- a part a block -------------------------------------------------------------------------- */
 
-static int stripes_of(const struct cuda_segment *row)
+/* The stripe of the first key that the row sees. */
+static int first_stripe(const struct cuda_segment *row, int window)
 {
-    return div_up((int64_t)row->kv_before + row->tokens, CUDA_STRIPE_KEYS);
+    const int64_t first = (int64_t)row->kv_before + row->tokens - window;
+    return window > 0 && first > 0 ? (int)(first / CUDA_STRIPE_KEYS) : 0;
 }
 
-static int64_t parts_of(const struct cuda_segment *rows, int n, int size)
+/* That it reads. */
+static int stripes_of(const struct cuda_segment *row, int window)
+{
+    return div_up((int64_t)row->kv_before + row->tokens, CUDA_STRIPE_KEYS) -
+           first_stripe(row, window);
+}
+
+static int64_t parts_of(const struct cuda_segment *rows, int n, int window, int size)
 {
     int64_t parts = 0;
     for (int i = 0; i < n; i++)
-        parts += div_up(stripes_of(&rows[i]), size);
+        parts += div_up(stripes_of(&rows[i], window), size);
     return parts;
 }
 
 /* The smallest S of the header: the parts become fewer as it grows. */
-static int part_size(const struct cuda_segment *rows, int n, int most)
+static int part_size(const struct cuda_segment *rows, int n, int window, int most)
 {
     int64_t all = 0;
     int longest = 0;
     for (int i = 0; i < n; i++) {
-        const int stripes = stripes_of(&rows[i]);
+        const int stripes = stripes_of(&rows[i], window);
         all += stripes;
         longest = max_int(longest, stripes);
     }
@@ -102,7 +111,7 @@ static int part_size(const struct cuda_segment *rows, int n, int most)
         hi = max_int(lo, min_int(longest, div_up(all, most - n)));
     while (lo < hi) {
         const int middle = lo + (hi - lo) / 2;
-        if (parts_of(rows, n, middle) <= most)
+        if (parts_of(rows, n, window, middle) <= most)
             hi = middle;
         else
             lo = middle + 1;
@@ -125,15 +134,17 @@ struct list {
     int n_parts, n_runs;
 };
 
-static void put_part(struct list *l, int at, const struct cuda_segment *rows, int seq, int from,
-                     int to)
+/* from, to: of the stripes that the row reads. */
+static void put_part(struct list *l, int at, const struct cuda_segment *rows, int seq, int window,
+                     int from, int to)
 {
+    const int first = first_stripe(&rows[seq], window);
     l->parts[at] = (struct cuda_part){.row = rows[seq].first,
                                       .position = rows[seq].kv_before,
                                       .table = rows[seq].table,
                                       .seq = seq,
-                                      .from = from,
-                                      .to = to};
+                                      .from = first + from,
+                                      .to = first + to};
 }
 
 /* n parts from `first` on are those of one row. */
@@ -145,11 +156,12 @@ static void join_parts(struct list *l, int first, int n)
     }
 }
 
-static void list_singles(const struct cuda_segment *rows, int n, int size, struct list *l)
+static void list_singles(const struct cuda_segment *rows, int n, int window, int size,
+                         struct list *l)
 {
     int at[CLASSES] = {0}; /* parts of each class, then where the class goes on */
     for (int i = 0; i < n; i++) {
-        const int stripes = stripes_of(&rows[i]), parts = div_up(stripes, size);
+        const int stripes = stripes_of(&rows[i], window), parts = div_up(stripes, size);
         at[class_of(stripes, parts, size)] += parts;
     }
     int used = 0;
@@ -159,10 +171,10 @@ static void list_singles(const struct cuda_segment *rows, int n, int size, struc
         used += here;
     }
     for (int i = 0; i < n; i++) {
-        const int stripes = stripes_of(&rows[i]), parts = div_up(stripes, size);
+        const int stripes = stripes_of(&rows[i], window), parts = div_up(stripes, size);
         int *to = &at[class_of(stripes, parts, size)];
         for (int j = 0; j < parts; j++)
-            put_part(l, *to + j, rows, i, (int)((int64_t)stripes * j / parts),
+            put_part(l, *to + j, rows, i, window, (int)((int64_t)stripes * j / parts),
                      (int)((int64_t)stripes * (j + 1) / parts));
         join_parts(l, *to, parts);
         *to += parts;
@@ -178,11 +190,11 @@ static void list_singles(const struct cuda_segment *rows, int n, int size, struc
 enum { PART_WEIGHT = 1 };
 
 /* As many runs as there is room for, none so short that a row is cut too often. */
-static void list_runs(const struct cuda_segment *rows, int n, int most, struct list *l)
+static void list_runs(const struct cuda_segment *rows, int n, int window, int most, struct list *l)
 {
     int64_t all = 0, longest = 0, begin = 0;
     for (int i = 0; i < n; i++) {
-        const int weight = stripes_of(&rows[i]) + PART_WEIGHT;
+        const int weight = stripes_of(&rows[i], window) + PART_WEIGHT;
         all += weight;
         longest = weight > longest ? weight : longest;
     }
@@ -192,17 +204,17 @@ static void list_runs(const struct cuda_segment *rows, int n, int most, struct l
     int run = 0, at = 0;
     l->runs[0] = 0;
     for (int i = 0; i < n; i++) {
-        const int stripes = stripes_of(&rows[i]), first = at;
+        const int stripes = stripes_of(&rows[i], window), first = at;
         const int64_t end = begin + stripes + PART_WEIGHT;
         int from = 0;
         for (int64_t cut; run + 1 < n_runs && (cut = all * (run + 1) / n_runs) < end;) {
             const int to = max_int((int)(cut - begin) - PART_WEIGHT, 0);
             if (to > from)
-                put_part(l, at++, rows, i, from, to);
+                put_part(l, at++, rows, i, window, from, to);
             from = to;
             l->runs[++run] = at;
         }
-        put_part(l, at++, rows, i, from, stripes);
+        put_part(l, at++, rows, i, window, from, stripes);
         join_parts(l, first, at - first);
         begin = end;
     }
@@ -280,21 +292,22 @@ static double cost_of(const struct list *l, int at_once)
 /* ---- the plan -------------------------------------------------------------------------------- */
 
 /* Of the fastest of the sizes that cut the longest row into 1, 2, 3 parts, and of the smallest. */
-static double list_fastest_singles(const struct cuda_segment *rows, int n, int most, int at_once,
-                                   struct list *l)
+static double list_fastest_singles(const struct cuda_segment *rows, int n,
+                                   const struct cuda_parts_limits *m, struct list *l)
 {
     enum { WAYS = 3 };
-    int best = part_size(rows, n, most), longest = 0, last = best;
+    const int window = m->window;
+    int best = part_size(rows, n, window, m->most), longest = 0, last = best;
     for (int i = 0; i < n; i++)
-        longest = max_int(longest, stripes_of(&rows[i]));
-    list_singles(rows, n, best, l);
-    double least = cost_of(l, at_once);
+        longest = max_int(longest, stripes_of(&rows[i], window));
+    list_singles(rows, n, window, best, l);
+    double least = cost_of(l, m->at_once);
     for (int parts = WAYS; parts > 0; parts--) {
         const int size = div_up(longest, parts);
         if (size <= last)
             continue;
-        list_singles(rows, n, size, l);
-        const double cost = cost_of(l, at_once);
+        list_singles(rows, n, window, size, l);
+        const double cost = cost_of(l, m->at_once);
         if (cost <= least) {
             least = cost;
             best = size;
@@ -302,7 +315,7 @@ static double list_fastest_singles(const struct cuda_segment *rows, int n, int m
         last = size;
     }
     if (best != last)
-        list_singles(rows, n, best, l);
+        list_singles(rows, n, window, best, l);
     return least;
 }
 
@@ -317,17 +330,17 @@ void cuda_parts_plan(const struct cuda_segment *rows, int n, const struct cuda_p
     if (n == 0) {
         l.n_runs = 0;
     } else if (m->deal == CUDA_DEAL_SMALLEST) {
-        list_singles(rows, n, part_size(rows, n, m->most), &l);
+        list_singles(rows, n, m->window, part_size(rows, n, m->window, m->most), &l);
     } else if (!single) {
-        list_runs(rows, n, m->most, &l);
+        list_runs(rows, n, m->window, m->most, &l);
     } else {
         double runs_cost = INFINITY;
         if (in_runs) {
-            list_runs(rows, n, m->most, &l);
+            list_runs(rows, n, m->window, m->most, &l);
             runs_cost = cost_of(&l, m->at_once);
         }
-        if (list_fastest_singles(rows, n, m->most, m->at_once, &l) > runs_cost)
-            list_runs(rows, n, m->most, &l);
+        if (list_fastest_singles(rows, n, m, &l) > runs_cost)
+            list_runs(rows, n, m->window, m->most, &l);
     }
     ASSERT(l.n_runs <= m->most && l.n_parts <= cuda_parts_room(m->most, n));
     for (int i = l.n_runs; i <= m->most; i++)

@@ -63,6 +63,10 @@
  *    16, 32    59.1   68.2   62.4    69.5     66.5
  *    64, 32   236.4  251.1  251.9   262.4    262.4
  *
+ * Attention with a window reads the last keys of a row alone: its plan is one of its own, over the
+ * stripes from the one with the first key that the row sees, and a batch brings a plan for each
+ * span (struct cuda_sizes).
+ *
  * `gpu_bench unequal` measures both forms; its table is in bench/gpu/README.md.
  *
  * The same batch has the same plan, and sums are added in its order: same inputs, same bytes. A
@@ -95,6 +99,7 @@ struct cuda_parts_limits {
     enum cuda_deal deal;
     int most;    /* runs; at least n, but for runs at least 1 */
     int at_once; /* CUDA_DEAL_SMALLEST does not read it */
+    int window;  /* keys that a row sees, its own included; 0 = all */
 };
 
 /* Writes the plan of the decode rows' segments, one token each, in their order: parts[room],

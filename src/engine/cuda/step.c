@@ -13,10 +13,16 @@ static size_t take(size_t *at, size_t bytes)
     return here;
 }
 
+static int spans_of(const struct cuda_sizes *s)
+{
+    return s->spans > 1 ? s->spans : 1;
+}
+
 void cuda_step_lay_out(const struct cuda_sizes *most, int64_t most_blocks,
                        struct cuda_step_layout *out)
 {
     const size_t tokens = (size_t)most->tokens, rows = (size_t)most->rows;
+    const size_t spans = (size_t)spans_of(most);
     size_t at = 0;
     *out = (struct cuda_step_layout){.most = *most};
     out->step = take(&at, sizeof(struct cuda_step));
@@ -28,8 +34,8 @@ void cuda_step_lay_out(const struct cuda_sizes *most, int64_t most_blocks,
     out->draw_at = take(&at, rows * sizeof(int));
     out->sampling = take(&at, rows * sizeof(struct cuda_sampling));
     out->segments = take(&at, (size_t)(most->chunks + most->decodes) * sizeof(struct cuda_segment));
-    out->parts = take(&at, (size_t)most->parts * sizeof(struct cuda_part));
-    out->runs = take(&at, ((size_t)most->runs + 1) * sizeof(int));
+    out->parts = take(&at, spans * (size_t)most->parts * sizeof(struct cuda_part));
+    out->runs = take(&at, spans * ((size_t)most->runs + 1) * sizeof(int));
     out->blocks = take(&at, (size_t)most_blocks * sizeof(int));
     out->bytes = at;
 }
@@ -53,6 +59,16 @@ struct cuda_batch cuda_step_at(const struct cuda_step_layout *l, CUdeviceptr bas
                                .parts = device(base, l->parts),
                                .runs = device(base, l->runs),
                                .last = device(last, 0)};
+}
+
+struct cuda_batch cuda_step_span(const struct cuda_batch *b, const struct cuda_sizes *most,
+                                 int span)
+{
+    struct cuda_batch of = *b;
+    ASSERT(span < spans_of(most));
+    of.parts += (size_t)span * (size_t)most->parts;
+    of.runs += (size_t)span * ((size_t)most->runs + 1);
+    return of;
 }
 
 const struct cuda_sampling *cuda_step_sampling(const struct cuda_step_layout *l, CUdeviceptr base)
@@ -112,6 +128,24 @@ static void write_rows(const struct cuda_step_layout *l, const struct row_batch 
     }
 }
 
+/* The lists of each span; of the step, the longest's. */
+static void write_parts(const struct cuda_step_layout *l, const struct cuda_segment *decodes,
+                        char *host, struct cuda_step *step)
+{
+    struct cuda_step longest = *step;
+    for (int i = 0; i < spans_of(&l->most); i++) {
+        const struct cuda_parts_limits limits = {CUDA_DEAL, l->most.runs, l->most.parts_at_once,
+                                                 l->most.windows[i]};
+        struct cuda_part *parts = (void *)(host + l->parts);
+        int *runs = (void *)(host + l->runs);
+        cuda_parts_plan(decodes, step->n_decodes, &limits, parts + (ptrdiff_t)i * l->most.parts,
+                        runs + (ptrdiff_t)i * (l->most.runs + 1), step);
+        longest.n_parts = step->n_parts > longest.n_parts ? step->n_parts : longest.n_parts;
+        longest.n_runs = step->n_runs > longest.n_runs ? step->n_runs : longest.n_runs;
+    }
+    *step = longest;
+}
+
 size_t cuda_step_write(const struct cuda_step_layout *l, const struct row_batch *b,
                        int64_t block_size, void *host)
 {
@@ -135,9 +169,7 @@ size_t cuda_step_write(const struct cuda_step_layout *l, const struct row_batch 
                              .n_rows = (int)b->n_rows,
                              .n_chunks = (int)b->n_chunks,
                              .n_decodes = (int)b->n_decodes};
-    const struct cuda_parts_limits limits = {CUDA_DEAL, l->most.runs, l->most.parts_at_once};
-    cuda_parts_plan(decodes, (int)b->n_decodes, &limits, (void *)(to + l->parts),
-                    (void *)(to + l->runs), &step);
+    write_parts(l, decodes, to, &step);
     memcpy(to + l->step, &step, sizeof step);
     return end;
 }

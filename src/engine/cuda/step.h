@@ -8,7 +8,7 @@
  * (64 sequences of 1,024 tokens), 9.5 with 256 KiB (256 of 4,096).
  *
  * How attention of decode rows is dealt out to the GPU's blocks is written with the batch too
- * (engine/cuda/parts.h).
+ * (engine/cuda/parts.h), once for each span of keys that the model's kinds of attention see.
  *
  * A decode row whose token is still on its way (ROW_TOKEN_OUT) gets id -1 - slot: the GPU takes it
  * from cuda_batch.last, where sampling puts each slot's token. */
@@ -34,6 +34,9 @@ void cuda_step_lay_out(const struct cuda_sizes *most, int64_t most_blocks,
 /* The block at `base` as kernels take it. last: [slots] of the engine. */
 struct cuda_batch cuda_step_at(const struct cuda_step_layout *l, CUdeviceptr base,
                                CUdeviceptr last);
+/* The batch with the lists of parts of one of its spans. */
+struct cuda_batch cuda_step_span(const struct cuda_batch *b, const struct cuda_sizes *most,
+                                 int span);
 /* [rows] of the block at base: how each row is sampled, and the position of its new token. */
 const struct cuda_sampling *cuda_step_sampling(const struct cuda_step_layout *l, CUdeviceptr base);
 const int *cuda_step_draw_at(const struct cuda_step_layout *l, CUdeviceptr base);

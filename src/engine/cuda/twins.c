@@ -185,21 +185,37 @@ static float gelu(float x)
     return x * sigmoid(1.5957691216F * x * (1.0F + 0.044715F * x * x));
 }
 
+float twin_activated(int act, float v, float u, float alpha, float limit)
+{
+    switch (act) {
+    case CUDA_ACT_SILU_GATED:
+        return v * sigmoid(v) * u;
+    case CUDA_ACT_GELU_TANH:
+        return gelu(v);
+    case CUDA_ACT_GELU_GATED:
+        return gelu(v) * u;
+    case CUDA_ACT_CLAMPED_GATED:
+        v = fminf(v, limit);
+        u = fminf(fmaxf(u, -limit), limit);
+        return v * sigmoid(alpha * v) * (u + 1.0F);
+    default:
+        return v;
+    }
+}
+
 void twin_act(const void *args, enum cuda_dtype t)
 {
     const struct cuda_act_args *a = args;
-    const bool gated = a->act == CUDA_ACT_SILU_GATED;
+    const bool gated = CUDA_ACT_IS_GATED(a->act);
     for (int r = 0; r < *a->count; r++)
         for (int i = 0; i < a->width; i++) {
             const int64_t from = (int64_t)r * a->width * (gated ? 2 : 1) + i;
             float v = twin_get(t, a->up, from) + (a->bias ? twin_get(t, a->bias, i) : 0);
-            if (gated) {
-                const float up = twin_get(t, a->up, from + a->width) +
-                                 (a->bias ? twin_get(t, a->bias, a->width + i) : 0);
-                v = v * sigmoid(v) * up;
-            } else {
-                v = gelu(v);
-            }
+            float up = 0;
+            if (gated)
+                up = twin_get(t, a->up, from + a->width) +
+                     (a->bias ? twin_get(t, a->bias, a->width + i) : 0);
+            v = twin_activated(a->act, v, up, 0, 0);
             twin_put(t, a->out, (int64_t)r * a->width + i, v);
         }
 }
@@ -245,19 +261,17 @@ static float dot(const struct cuda_matmul_args *a, enum cuda_dtype t, int64_t ro
 void twin_matmul(const void *args, enum cuda_dtype t)
 {
     const struct cuda_matmul_args *a = args;
-    const bool gated = a->act == CUDA_ACT_SILU_GATED;
+    const bool gated = CUDA_ACT_IS_GATED(a->act);
     float *x = mem_alloc((size_t)a->in * sizeof *x);
     for (int r = 0; r < *a->count; r++) {
         const float scale = matmul_input(a, t, r, x);
         for (int o = 0; o < a->outs; o++) {
             float v = dot(a, t, o, x) * scale + (a->bias ? twin_get(t, a->bias, o) : 0);
-            if (gated) {
-                const float up = dot(a, t, (int64_t)a->outs + o, x) * scale +
-                                 (a->bias ? twin_get(t, a->bias, a->outs + o) : 0);
-                v = v * sigmoid(v) * up;
-            } else if (a->act == CUDA_ACT_GELU_TANH) {
-                v = gelu(v);
-            }
+            float up = 0;
+            if (gated)
+                up = dot(a, t, (int64_t)a->outs + o, x) * scale +
+                     (a->bias ? twin_get(t, a->bias, a->outs + o) : 0);
+            v = twin_activated(a->act, v, up, 0, 0);
             const int64_t at = (int64_t)r * a->outs + o;
             if (a->residual)
                 v += twin_get(t, a->residual, at);

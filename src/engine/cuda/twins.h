@@ -21,6 +21,15 @@ void twin_fill(const void *args, enum cuda_dtype t);
 /* The work of twin_rope for one token. */
 void twin_rope_token(const struct cuda_rope_args *a, enum cuda_dtype t, int token);
 
+/* act(v, u) of kernels/args.h. */
+float twin_activated(int act, float v, float u, float alpha, float limit);
+
+/* twins_experts.c */
+void twin_route(const void *args, enum cuda_dtype t);
+void twin_group(const void *args, enum cuda_dtype t);
+void twin_experts(const void *args, enum cuda_dtype t);
+void twin_combine(const void *args, enum cuda_dtype t);
+
 /* twins_attention.c */
 void twin_attention_decode(const void *args, enum cuda_dtype t);
 void twin_attention_prefill(const void *args, enum cuda_dtype t);

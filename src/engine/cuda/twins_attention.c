@@ -10,7 +10,8 @@ struct weighted {
     double sum, out[MOST_DIM];
 };
 
-/* Query head `head` of the token at `position` over keys from .. to - 1. scores: [to - from]. */
+/* Query head `head` of the token at `position` over keys from .. to - 1 that its window has; some
+ * has to. scores: [to - from]. */
 static void weigh(const struct cuda_attention_args *a, enum cuda_dtype t, int token, int head,
                   int position, const int *blocks, int from, int to, float *scores,
                   struct weighted *w)
@@ -18,6 +19,8 @@ static void weigh(const struct cuda_attention_args *a, enum cuda_dtype t, int to
     const int d = a->head_dim, size = a->block_size, kv_head = head / (a->heads / a->kv_heads);
     const int64_t q = ((int64_t)token * (a->heads + 2 * a->kv_heads) + head) * d;
     const float slope = a->slopes ? a->slopes[head] : 0;
+    const int first = a->window > 0 ? position + 1 - a->window : 0;
+    from = from > first ? from : first;
     *w = (struct weighted){.largest = -INFINITY};
     for (int key = from; key < to; key++) {
         const int64_t at =
@@ -39,12 +42,15 @@ static void weigh(const struct cuda_attention_args *a, enum cuda_dtype t, int to
     }
 }
 
+/* Of all its keys: the sink counts here, once. */
 static void put_head(const struct cuda_attention_args *a, enum cuda_dtype t, int token, int head,
                      const struct weighted *w)
 {
+    const double sink =
+        a->sinks ? exp((double)twin_get(t, a->sinks, head) - (double)w->largest) : 0;
     for (int i = 0; i < a->head_dim; i++)
         twin_put(t, a->out, ((int64_t)token * a->heads + head) * a->head_dim + i,
-                 (float)(w->out[i] / w->sum));
+                 (float)(w->out[i] / (w->sum + sink)));
 }
 
 static void attend_segments(const struct cuda_attention_args *a, enum cuda_dtype t, int from,

@@ -315,7 +315,14 @@ inline void ptx_cp_async_16_256B(u32 to, const void *from, int bytes)
 {
     emulator_copy(to, from, bytes);
 }
-inline void ptx_cp_async_commit_group() {}
+inline void ptx_cp_async_commit_group()
+{
+    emulator_copy_commit();
+}
+inline void ptx_cp_async_wait_group_2(SOURCE)
+{
+    emulator_copy_wait_groups(2, at);
+}
 inline void
 ptx_cp_async_wait_group_0(SOURCE) /* all groups; a copy behind the last commit may wait on */
 {

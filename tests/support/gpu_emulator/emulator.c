@@ -14,6 +14,7 @@
 enum {
     BARRIERS = 16,
     COPIES = 256,     /* of a thread, under way */
+    GROUPS = 8,       /* of copies, that one may wait for */
     IDLE_TURNS = 2000 /* without a write of any thread: they wait for nothing that comes */
 };
 
@@ -33,6 +34,9 @@ struct thread {
     void *stack;         /* where it stands */
     struct copy *copies; /* [COPIES], a ring; NULL = it never copied */
     unsigned first_copy, n_copies;
+    unsigned begun;          /* copies so far */
+    unsigned groups[GROUPS]; /* begun when each of the last groups was committed; a ring */
+    unsigned n_groups;       /* so far */
 };
 
 struct warp {
@@ -411,7 +415,29 @@ void emulator_copy(uint32_t to, const void *from, int bytes)
     if (bytes < 0 || bytes > 16)
         emulator_fault("a copy of %d bytes, of at most 16", bytes);
     races_copy(e.now->racer, emulator_shared_at(to, 16, 16), __builtin_return_address(0));
+    e.now->begun++;
     copy_later(&(struct copy){.to = to, .bytes = bytes, .from = emulator_aligned(from, 16)});
+}
+
+void emulator_copy_commit(void)
+{
+    e.now->groups[e.now->n_groups++ % GROUPS] = e.now->begun;
+}
+
+/* Copies behind the group that is waited for stay under way. Of those that arrive at an mbarrier
+ * none may be among them. */
+void emulator_copy_wait_groups(unsigned keep, struct emulator_source at)
+{
+    struct thread *me = e.now;
+    if (keep >= GROUPS)
+        emulator_fault("waits for all but %u groups of copies, of at most %d", keep, GROUPS - 1);
+    if (me->n_groups <= keep)
+        return;
+    const unsigned done = me->groups[(me->n_groups - 1 - keep) % GROUPS], later = me->begun - done;
+    copy_some(me, later);
+    const unsigned all = races_copies(me->racer);
+    if (races_counts(at) && all > 0)
+        races_copied(me->racer, all - later);
 }
 
 void emulator_copy_arrive(uint32_t mbarrier, struct emulator_source at)
@@ -513,7 +539,7 @@ static void begin_block(struct block *b, unsigned number)
         t->racer = races_thread((unsigned)(b - e.blocks), i);
         t->warp = &b->warps[i / 32];
         t->lane = (int)(i % 32);
-        t->first_copy = t->n_copies = 0;
+        t->first_copy = t->n_copies = t->begun = t->n_groups = 0;
         t->stack = stack_begin(slot, thread_body);
     }
     e.left += (int)l->block;

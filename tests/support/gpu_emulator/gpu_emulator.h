@@ -149,6 +149,9 @@ const void *emulator_aligned(const void *p, size_t align);
 void emulator_copy(uint32_t to, const void *from, int bytes); /* cp.async of 16 bytes */
 void emulator_copy_arrive(uint32_t mbarrier, struct emulator_source at);
 void emulator_copy_wait(struct emulator_source at);
+void emulator_copy_commit(void);
+void emulator_copy_wait_groups(unsigned keep,
+                               struct emulator_source at); /* all but the last so many */
 void emulator_mbarrier_init(uint32_t mbarrier, int arrivals);
 void emulator_mbarrier_arrive(uint32_t mbarrier, struct emulator_source at);
 bool emulator_mbarrier_test(uint32_t mbarrier, uint32_t parity, struct emulator_source at);

@@ -25,6 +25,14 @@ namespace any
 {
 #include "engine/cuda/kernels/attention_any.cu"
 }
+namespace routing
+{
+#include "engine/cuda/kernels/route.cu"
+}
+namespace grouped
+{
+#include "engine/cuda/kernels/experts.cu"
+}
 namespace matrix
 {
 #include "engine/cuda/kernels/matmul_finish.cu"
@@ -88,6 +96,11 @@ extern "C" const struct emulator_entry TABLE[] = {
     ENTRY(token, act),
     ENTRY(token, bias),
     ENTRY(rope_, rope),
+    ENTRY(routing, route),
+    ENTRY(routing, group),
+    ENTRY(routing, combine),
+    ENTRY(grouped, experts_few),
+    ENTRY(grouped, experts_many),
     ENTRY(any, attention_any),
     ENTRY(one, matmul_one),
     ENTRY(one, matmul_one_gated),

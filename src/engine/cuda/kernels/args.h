@@ -19,7 +19,7 @@
 /* Sizes of a step. Rows, segments and their order are those of engine/rows.h. */
 struct cuda_step {
     int n_tokens, n_rows, n_chunks, n_decodes;
-    int n_parts, n_runs; /* of attention_decode */
+    int n_parts, n_runs; /* of attention_decode; of its longest list */
 };
 
 /* Consecutive tokens of one sequence: chunks first, then one token per decode row. */
@@ -34,6 +34,10 @@ enum { CUDA_STRIPE_KEYS = 64, CUDA_ROW_PARTS = 64 };
 
 /* Query heads of one KV head that a block handles at most. */
 enum { CUDA_TILE_HEADS = 8 };
+
+/* Lists of parts that a batch brings at most: one for each span of keys that a kind of attention
+ * sees. */
+enum { CUDA_SPANS = 4 };
 
 /* What a block of attention_decode reads for a head tile at a time: stripes from .. to - 1 of a
  * decode row's keys. The first three members are those of the row's segment, so that a block finds
@@ -59,7 +63,8 @@ struct cuda_batch {
     const int *row_slot;  /* [n_rows] */
     const struct cuda_segment *segments; /* [n_chunks + n_decodes] */
     const int *blocks;                   /* block tables */
-    const struct cuda_part *parts;       /* [n_parts] of the decode rows: engine/cuda/parts.h */
+    /* Of the decode rows, for the span of the kernel that takes it: engine/cuda/parts.h */
+    const struct cuda_part *parts; /* [n_parts] */
     const int *runs; /* [rows of blocks + 1] parts that each row of blocks begins with */
     int *last;       /* [slots] token that the slot emitted last; written by sampling */
 };
@@ -97,9 +102,20 @@ struct cuda_rope_args {
     float eps;
 };
 
-enum { CUDA_ACT_NONE, CUDA_ACT_SILU_GATED, CUDA_ACT_GELU_TANH };
+/* act(v, u): v, v sigmoid(v) u, gelu(v), gelu(v) u; clamped: v = min(v, limit), u within +-limit,
+ * then v sigmoid(alpha v) (u + 1). gelu by tanh. */
+enum {
+    CUDA_ACT_NONE,
+    CUDA_ACT_SILU_GATED,
+    CUDA_ACT_GELU_TANH,
+    CUDA_ACT_GELU_GATED,
+    CUDA_ACT_CLAMPED_GATED
+};
+#define CUDA_ACT_IS_GATED(act)                                         \
+    ((act) == CUDA_ACT_SILU_GATED || (act) == CUDA_ACT_GELU_GATED || \
+     (act) == CUDA_ACT_CLAMPED_GATED)
 
-/* out[t, i] = act(up[t, i] + bias[i]), gated: silu(up[t, i]) * up[t, width + i]. */
+/* out[t, i] = act(up[t, i] + bias[i]), gated: with u = up[t, width + i]. Not the clamped one. */
 struct cuda_act_args {
     const int *count;
     const void *up, *bias; /* bias NULL = 0; elem [width], gated [2 width] */
@@ -116,7 +132,9 @@ struct cuda_bias_args {
 };
 
 /* Attention of decode rows (attention_decode), of chunks (attention_prefill) or of all tokens
- * (attention_any) over keys 0 .. position of each token's sequence.
+ * (attention_any) over keys 0 .. position of each token's sequence, with a window over the last
+ * `window` of them. A sink is one more score of a query head: it takes its share of the weights and
+ * has no value.
  *
  * attention_decode with fuse: qkv is raw; the kernel does the work of `rope` for the decode rows
  * too, so that none needs to run before. */
@@ -125,8 +143,10 @@ struct cuda_attention_args {
     const void *qkv;
     void *out, *k, *v;
     const float *slopes; /* [heads] ALiBi; NULL = none */
+    const void *sinks;   /* elem [heads], scores as they are; NULL = none */
     int heads, kv_heads, head_dim, block_size;
     float scale; /* of q . k: 1 / sqrt(head_dim) */
+    int window;  /* keys that a query sees, its own included; 0 = all */
     int fuse;
     const void *q_norm, *k_norm;
     const float *cosine, *sine;
@@ -134,6 +154,66 @@ struct cuda_attention_args {
     int splits;     /* of decode_step: a row's keys are cut into at most so many parts */
     float *partial; /* [parts, heads, head_dim + 2] values, largest score, sum; 8-byte aligned */
     int *counters;  /* [decode rows, head tiles of all KV heads], 0 before and after */
+};
+
+/* ---- experts --------------------------------------------------------------------------------
+ *
+ * A token goes through k of the experts. Pair t k + j is token t's j-th expert; what belongs to a
+ * pair stands at its number, and kernels find the pairs of one expert by `order`. */
+
+enum { CUDA_EXPERTS_MOST = 1024, CUDA_EXPERTS_PICKED = 32 };
+
+/* Each token's k experts: those with the largest logits, the largest first, of equal ones the first.
+ * Weights are softmax over all experts, or over those taken. */
+struct cuda_route_args {
+    const int *count;    /* tokens */
+    const float *logits; /* [tokens, experts] */
+    int *expert;         /* [pairs] */
+    float *weight;       /* [pairs] */
+    int experts, k;
+    int over_all;
+};
+
+/* What a block of a grouped product takes: n pairs of one expert, from place `first` of the order
+ * on. */
+struct cuda_tile {
+    int expert, first, n;
+};
+
+/* Puts the pairs in the order of their experts, those of one expert as they come, and cuts each
+ * expert's into tiles of `rows`. */
+struct cuda_group_args {
+    const int *count;  /* tokens */
+    const int *expert; /* [pairs] */
+    int *order;        /* [pairs] */
+    struct cuda_tile *tiles;
+    int *n_tiles;
+    int experts, k, rows;
+};
+
+/* Pairs of a tile: of few pairs an expert, and of many. */
+enum { CUDA_TILE_FEW = 16, CUDA_TILE_MANY = 64 };
+
+/* out[p] = act(x[p / share] weight[e]^T + bias[e]) for each pair p, of expert e. share: k where
+ * the k pairs of a token have one input, else 1. Gated: weight [experts, 2 outs, in], gate first. */
+struct cuda_experts_args {
+    const int *n_tiles;
+    const struct cuda_tile *tiles;
+    const int *order;
+    const void *x, *weight, *bias; /* bias NULL = 0 */
+    void *out;                     /* elem [pairs, outs] */
+    int experts, k, share;
+    int in, outs, act; /* in and outs multiples of 16 bytes; outs of gated ones of 8 */
+    float alpha, limit;
+};
+
+/* x[t] += sum over j of weight[p] y[p], p = t k + j; in float32, rounded once. */
+struct cuda_combine_args {
+    const int *count; /* tokens */
+    const void *y;    /* elem [pairs, width] */
+    const float *weight;
+    void *x;
+    int width, k;
 };
 
 /* Warps of a block, and blocks that a multiprocessor holds. */

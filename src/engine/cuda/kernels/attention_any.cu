@@ -48,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(ANY_THREADS)
         q[i] = to_float(((const elem *)a.qkv)[((i64)t * (a.heads + 2 * a.kv_heads) + head) * d + i]);
     const float slope = a.slopes ? a.slopes[head] : 0;
     float largest = NONE, sum = 0, out[ANY_MOST_DIM / ANY_THREADS] = {0, 0};
-    for (int first = 0; first <= position; first += ANY_THREADS) {
+    const int seen = a.window > 0 && a.window <= position ? position + 1 - a.window : 0;
+    for (int first = seen; first <= position; first += ANY_THREADS) {
         const int key = first + id;
         const int keys = position + 1 - first < ANY_THREADS ? position + 1 - first : ANY_THREADS;
         float score = NONE;
@@ -78,6 +79,8 @@ extern "C" __global__ void __launch_bounds__(ANY_THREADS)
             out[j] = v;
         }
     }
+    if (a.sinks) /* infinite where it is far above all scores: leaves 0 */
+        sum += expf(to_float(((const elem *)a.sinks)[head]) - largest);
     for (int j = 0; j < ANY_MOST_DIM / ANY_THREADS; j++)
         if (id + j * ANY_THREADS < d)
             ((elem *)a.out)[((i64)t * a.heads + head) * d + id + j * ANY_THREADS] =

@@ -16,7 +16,11 @@
  * or the reading of the result, repeats. Scores and sums have head 2t, 2t+1 in a lane, and so have
  * the outputs; P is transposed in registers (movmatrix).
  *
- * The last block of a sequence and head tile to finish adds the parts up, in their order. */
+ * With a window the parts of the list begin at the stripe of the first key that is seen, and the
+ * warps skip the pages in front of it; the first page's keys outside are masked.
+ *
+ * The last block of a sequence and head tile to finish adds the parts up, in their order, and the
+ * sink once. */
 
 enum { DECODE_WARPS = CUDA_STRIPE_KEYS / PAGE };
 
@@ -110,6 +114,22 @@ __device__ static inline float *part_of(const struct cuda_attention_args &a, int
     return a.partial + ((i64)place * a.heads + head) * (HEAD_DIM + 2);
 }
 
+/* This warp's first page of the part: one with a key that is seen. */
+__device__ static inline int begin_of(const struct decode &d, const struct cuda_part &part)
+{
+    const int page = part.from * DECODE_WARPS + threadIdx.x / 32;
+    return page < d.first / PAGE ? page + DECODE_WARPS : page;
+}
+
+/* What the sink of a head adds to the sum of weights relative to `top`; base 2. What is far above
+ * all scores is infinite and leaves 0. */
+__device__ static inline float sink_of(const struct cuda_attention_args &a, int head, float top)
+{
+    if (!a.sinks)
+        return 0;
+    return power_of_2(to_float(((const elem *)a.sinks)[head]) * 1.4426950408889634f - top);
+}
+
 /* The part's row for the heads of this block's tile. */
 __device__ static inline void find_row(const struct cuda_attention_args &a,
                                        const struct cuda_part &part, struct decode &d)
@@ -119,6 +139,7 @@ __device__ static inline void find_row(const struct cuda_attention_args &a,
     d.row = part.row;
     d.position = part.position;
     d.kv_len = d.position + 1;
+    d.first = a.window > 0 && a.window < d.kv_len ? d.kv_len - a.window : 0;
     d.blocks = a.batch.blocks + part.table;
     d.kv_head = blockIdx.x / head_tiles;
     d.head0 = d.kv_head * group + blockIdx.x % head_tiles * TILE_HEADS;
@@ -153,7 +174,7 @@ __device__ static inline void add_parts(const struct cuda_attention_args &a, con
         }
         sum = warp_sum(sum);
         if (lane == 0)
-            by[h][CUDA_ROW_PARTS] = 1.0f / sum;
+            by[h][CUDA_ROW_PARTS] = 1.0f / (sum + sink_of(a, d.head0 + h, top));
     }
     __syncthreads();
     for (int i = 2 * threadIdx.x; i < d.heads * HEAD_DIM; i += 2 * DECODE_WARPS * 32) {
@@ -193,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
     /* Older keys and values are complete: the first page is loaded while the kernel in front runs,
      * or the part in front is finished. The newest key's page waits for it. */
     uint4 k[2][CHUNKS], v[4][HALVES];
-    int page = part.from * DECODE_WARPS + warp;
+    int page = begin_of(d, part);
     int to = end_of(d, part);
     bool early = page < to && page < pages_of(d) - 1;
     if (early)
@@ -232,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
         if (++at < run_end) {
             part = a.batch.parts[at];
             find_row(a, part, d);
-            page = part.from * DECODE_WARPS + warp;
+            page = begin_of(d, part);
             to = end_of(d, part);
             early = page < to && page < pages_of(d) - 1;
             if (early)
@@ -258,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
         __syncthreads();
         for (int i = threadIdx.x; i < here.heads * HEAD_DIM; i += DECODE_WARPS * 32) {
             const int h = i / HEAD_DIM, dim = i % HEAD_DIM;
-            float top = tops[0][h], sum = 0, value = 0; /* warp 0 has a page */
+            float top = tops[0][h], sum = 0, value = 0; /* some warp has a page */
 #pragma unroll
             for (int w = 1; w < DECODE_WARPS; w++)
                 top = fmaxf(top, tops[w][h]);
@@ -270,6 +291,7 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
             }
             const i64 head = (i64)here.row * a.heads + here.head0 + h;
             if (parts == 1) {
+                sum += sink_of(a, here.head0 + h, top);
                 ((elem *)a.out)[head * HEAD_DIM + dim] = from_float(value / sum);
                 continue;
             }

@@ -11,6 +11,7 @@ enum {
 
 struct decode {
     int seq, row, head0, heads, kv_head, kv_len, position;
+    int first; /* key that the window begins with */
     const int *blocks;
 };
 
@@ -88,7 +89,7 @@ __device__ static inline void score_page(const struct cuda_attention_args &a,
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int at = key + 8 * (i >> 1);
-        s[i] = at < d.kv_len ? s[i] * by + slope[i & 1] * (float)(at - d.position) : NONE;
+        s[i] = at < d.kv_len && at >= d.first ? s[i] * by + slope[i & 1] * (float)(at - d.position) : NONE;
     }
 }
 
@@ -103,7 +104,7 @@ __device__ static inline void add_page(const float (&s)[4], const uint4 (&v)[4][
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 4));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 8));
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 16));
-        top = fmaxf(top, st.largest[i]); /* finite: every page has a key */
+        top = fmaxf(top, st.largest[i]); /* finite: every page has a key that is seen */
         const float shrink = power_of_2(st.largest[i] - top);
         st.largest[i] = top;
         p[i] = power_of_2(s[i] - top);

@@ -3,7 +3,8 @@
  *
  * grid = [tiles, heads]: a tile is 64 tokens of one chunk, found by the block itself, so chunks of
  * any lengths share a launch. Four warps of 16 tokens; 64 keys at a time in shared memory, two
- * buffers filled by cp.async; scores and outputs in registers (Dao 2023). Rows of shared memory are
+ * buffers filled by cp.async, from those with the first key that the tile's first token sees;
+ * scores and outputs in registers (Dao 2023). Rows of shared memory are
  * swizzled in units of 16 bytes so that ldmatrix meets no bank twice. */
 
 enum {
@@ -108,8 +109,12 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
         const bool valid = r < tokens;
         copy16(shared_at(q_tile, r, unit), q + (valid ? r * row + unit * 8 : 0), valid);
     }
-    copy_keys(a, group_at(a, blocks, kv_head, 0, end), 0, end, k_tile, v_tile);
-    i64 group = group_at(a, blocks, kv_head, 1, end);
+    const int window = a.window > 0 ? a.window : 1 << 30;
+    const int seen = segment.kv_before + token0 + 1 - window; /* first key of the first token */
+    const int first_step = seen > 0 ? seen / KEYS : 0;
+    copy_keys(a, group_at(a, blocks, kv_head, first_step, end), first_step * KEYS, end,
+              k_tile + first_step % 2 * TILE_ELEMS, v_tile + first_step % 2 * TILE_ELEMS);
+    i64 group = group_at(a, blocks, kv_head, first_step + 1, end);
 
     const float by = a.scale * 1.4426950408889634f;
     const float slope = a.slopes ? a.slopes[head] / a.scale : 0; /* of scores before scaling */
@@ -119,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
     float largest[2] = {NONE, NONE}, sum[2] = {0, 0};
     const int steps = (end + KEYS - 1) / KEYS;
     const int m = lane / 8, r8 = lane % 8;
-    for (int step = 0; step < steps; step++) {
+    for (int step = first_step; step < steps; step++) {
         const elem *k = k_tile + step % 2 * TILE_ELEMS, *v = v_tile + step % 2 * TILE_ELEMS;
         ptx_cp_async_wait_group_0();
         __syncthreads(); /* this buffer is full, and the other is free */
@@ -128,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
                       v_tile + (step + 1) % 2 * TILE_ELEMS);
             group = group_at(a, blocks, kv_head, step + 2, end);
         }
-        if (step == 0) {
+        if (step == first_step) {
 #pragma unroll
             for (int i = 0; i < HEAD_DIM / 16; i++)
                 ptx_ldmatrix_x4(qf[i], shared_at(q_tile, warp * 16 + (m & 1) * 8 + r8, 2 * i + (m >> 1)));
@@ -146,7 +151,9 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
         }
         /* key of s[n][i] - token of row g, for n = i = 0 */
         const int distance = step * KEYS + 2 * t - position;
-        const bool whole = step * KEYS + KEYS - 1 <= segment.kv_before + token0 + warp * 16;
+        const int lowest = segment.kv_before + token0 + warp * 16; /* position of the warp */
+        const bool whole =
+            step * KEYS + KEYS - 1 <= lowest && step * KEYS > lowest + 15 - window;
         if (a.slopes) {
             const float first = (float)distance;
 #pragma unroll
@@ -159,9 +166,11 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
 #pragma unroll
             for (int n = 0; n < KEYS / 8; n++)
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (distance + n * 8 + (i & 1) - 8 * (i >> 1) > 0)
+                for (int i = 0; i < 4; i++) {
+                    const int ahead = distance + n * 8 + (i & 1) - 8 * (i >> 1);
+                    if (ahead > 0 || ahead <= -window)
                         s[n][i] = NONE;
+                }
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -171,8 +180,9 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
                 top = fmaxf(top, fmaxf(s[n][2 * i], s[n][2 * i + 1]));
             top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
             top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-            const float shrink = power_of_2((largest[i] - top) * by); /* key 0 is in step 0 */
-            const float shift = top * by;
+            const float base = top == NONE ? 0 : top; /* a later token's window begins later */
+            const float shrink = power_of_2((largest[i] - base) * by);
+            const float shift = base * by;
             largest[i] = top;
             float total = 0;
 #pragma unroll
@@ -209,6 +219,9 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
         const int r = warp * 16 + g + 8 * i;
         if (r >= tokens)
             continue;
+        if (a.sinks) /* infinite where it is far above all scores: leaves 0 */
+            sum[i] += power_of_2(to_float(((const elem *)a.sinks)[head]) * 1.4426950408889634f -
+                                 largest[i] * by);
         const float inv = 1.0f / sum[i];
         elem *to = (elem *)a.out + ((i64)(segment.first + token0 + r) * a.heads + head) * HEAD_DIM;
 #pragma unroll

@@ -287,6 +287,7 @@ __device__ static inline void find_item(const struct block &b)
         x.d.row = segment.first;
         x.d.position = segment.kv_before;
         x.d.kv_len = segment.kv_before + 1;
+        x.d.first = 0;
         x.d.blocks = a.batch.blocks + segment.table;
         x.d.kv_head = tile / head_tiles;
         x.d.head0 = x.d.kv_head * group + tile % head_tiles * TILE_HEADS;

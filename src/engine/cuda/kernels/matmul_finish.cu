@@ -14,13 +14,10 @@ __device__ static inline void finish(const struct cuda_matmul_args &a, int r, in
     const elem *bias = (const elem *)a.bias;
     if (bias) {
         v += to_float(bias[o]);
-        if (a.act == CUDA_ACT_SILU_GATED)
+        if (CUDA_ACT_IS_GATED(a.act))
             up += to_float(bias[a.outs + o]);
     }
-    if (a.act == CUDA_ACT_SILU_GATED)
-        v = v * sigmoid(v) * up;
-    else if (a.act == CUDA_ACT_GELU_TANH)
-        v = gelu(v);
+    v = activated(a.act, v, up, 0, 0);
     const i64 at = (i64)r * a.outs + o;
     v += residual;
     if (a.out_float)

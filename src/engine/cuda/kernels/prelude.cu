@@ -160,6 +160,23 @@ __device__ static inline float gelu(float x)
     return x * sigmoid(1.5957691216f * x * (1.0f + 0.044715f * x * x));
 }
 
+/* act(v, u) of args.h; u counts for gated ones alone. */
+__device__ static inline float activated(int act, float v, float u, float alpha, float limit)
+{
+    if (act == CUDA_ACT_SILU_GATED)
+        return v * sigmoid(v) * u;
+    if (act == CUDA_ACT_GELU_TANH)
+        return gelu(v);
+    if (act == CUDA_ACT_GELU_GATED)
+        return gelu(v) * u;
+    if (act == CUDA_ACT_CLAMPED_GATED) {
+        v = fminf(v, limit);
+        u = fminf(fmaxf(u, -limit), limit);
+        return v * sigmoid(alpha * v) * (u + 1.0f);
+    }
+    return v;
+}
+
 /* Programmatic dependent launch (sm_90): `begin` lets the next kernel's blocks start where there
  * is room; `wait` holds until the kernels before are complete. Before `wait` a kernel touches
  * weights, tables and the step's metadata only, never what kernels write; every block waits, also

@@ -210,6 +210,12 @@ __device__ static inline void ptx_cp_async_wait_group_0(void)
     asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
+/* All but the last two groups. */
+__device__ static inline void ptx_cp_async_wait_group_2(void)
+{
+    asm volatile("cp.async.wait_group 2;" ::: "memory");
+}
+
 __device__ static inline void ptx_cp_async_wait_all(void)
 {
     asm volatile("cp.async.wait_all;" ::: "memory");

@@ -88,7 +88,7 @@ extern "C" __global__ void KERNEL(act)(const __grid_constant__ struct cuda_act_a
     const int t = blockIdx.y;
     if (t >= *a.count)
         return;
-    const bool gated = a.act == CUDA_ACT_SILU_GATED;
+    const bool gated = CUDA_ACT_IS_GATED(a.act);
     const elem *up = (const elem *)a.up + (i64)t * a.width * (gated ? 2 : 1);
     const elem *bias = (const elem *)a.bias;
     const int i = (blockIdx.x * blockDim.x + threadIdx.x) * VEC;
@@ -107,7 +107,7 @@ extern "C" __global__ void KERNEL(act)(const __grid_constant__ struct cuda_act_a
         if (bias)
             load_vec(bias + a.width + i, b);
         for (int j = 0; j < VEC; j++)
-            v[j] = v[j] * sigmoid(v[j]) * (bias ? w[j] + b[j] : w[j]);
+            v[j] = activated(a.act, v[j], bias ? w[j] + b[j] : w[j], 0, 0);
     } else {
         for (int j = 0; j < VEC; j++)
             v[j] = gelu(v[j]);

@@ -80,7 +80,7 @@ static void make(const struct cuda_segment *rows, int n, enum cuda_deal deal, in
                  struct deal *d)
 {
     static struct deal again;
-    const struct cuda_parts_limits limits = {deal, most, at_once};
+    const struct cuda_parts_limits limits = {deal, most, at_once, 0};
     memset(d, 0x55, sizeof *d);
     memset(&again, 0x55, sizeof again);
     cuda_parts_plan(rows, n, &limits, d->parts, d->runs, &d->step);

@@ -133,7 +133,7 @@ static void check_parts(struct batch *b, enum cuda_deal deal, int most)
 {
     const int n = b->step.n_decodes, row = b->args.heads * (b->args.head_dim + 2),
               room = cuda_parts_room(most, n);
-    const struct cuda_parts_limits limits = {deal, most, most};
+    const struct cuda_parts_limits limits = {deal, most, most, 0};
     struct cuda_part *parts = arena_array(b->a, struct cuda_part, room);
     int *runs = arena_array(b->a, int, most + 1);
     int *counters = arena_array(b->a, int, n * b->tiles);
@@ -193,7 +193,7 @@ static void a_missing_part_is_seen(void **state)
     struct cuda_part parts[40];
     make_batch(&b, a, CUDA_F32, &shapes[0], 3, 5);
     const void *want = run_copy(&b, twin_attention_rows);
-    const struct cuda_parts_limits limits = {CUDA_DEAL_SMALLEST, 3, 0};
+    const struct cuda_parts_limits limits = {CUDA_DEAL_SMALLEST, 3, 0, 0};
     int runs[4];
     cuda_parts_plan(b.segments + 1, 3, &limits, parts, runs, &b.step);
     b.step.n_runs--;

@@ -263,7 +263,7 @@ static void forward(struct twin_model *x, int start, int tokens, bool decode)
         x->positions[i] = start + i;
         x->kv_at[i] = x->table[(start + i) / BLOCK] * BLOCK + (start + i) % BLOCK;
     }
-    const struct cuda_parts_limits limits = {CUDA_DEAL_SMALLEST, 4, 1};
+    const struct cuda_parts_limits limits = {CUDA_DEAL_SMALLEST, 4, 1, 0};
     if (decode) /* cut where it has more than 64 keys */
         cuda_parts_plan(x->segments, 1, &limits, x->parts, x->runs, &x->step);
     x->row_token = tokens - 1;
