@@ -167,10 +167,14 @@ static void norm_case(struct case_run *r, enum cuda_dtype t, int n, int width, i
     struct world *w = &r->w;
     char what[96];
     const bool add = variant & 1, bias = variant & 2, gather = variant & 4, keep = variant & 8;
+    const bool residual = variant & 16;
     if (!case_wanted(r, CUDA_NORM))
         return;
     world_begin(w, (uint64_t)(n + width + variant));
-    struct cuda_norm_args a = {.count = case_count(r, n), .width = width, .eps = 1e-5F};
+    struct cuda_norm_args a = {.count = case_count(r, n),
+                               .width = width,
+                               .eps = 1e-5F,
+                               .offset = residual && !bias ? 1 : 0};
     a.x = world_random(w, t, (int64_t)(n + 1) * width, 2);
     a.weight = world_random(w, t, width, 1);
     a.add = add ? world_random(w, t, (int64_t)(n + 1) * width, 2) : NULL;
@@ -181,13 +185,20 @@ static void norm_case(struct case_run *r, enum cuda_dtype t, int n, int width, i
             rows[i] = n - i;
         a.gather = rows;
     }
-    a.out = world_output(w, t, (int64_t)n * width);
+    if (residual) {
+        a.out = world_random(w, t, (int64_t)n * width, 2);
+        a.residual = a.out;
+        world_changes(w, a.out, t, (int64_t)n * width);
+    } else {
+        a.out = world_output(w, t, (int64_t)n * width);
+    }
     if (keep) {
         a.sum = (void *)(uintptr_t)a.x; /* in place, as a residual stream is */
         world_changes(w, a.x, t, (int64_t)(n + 1) * width);
     }
-    snprintf(what, sizeof what, "%d x %d%s%s%s%s", n, width, add ? ", add" : "",
-             bias ? ", layer norm" : "", gather ? ", gathered" : "", keep ? ", sum kept" : "");
+    snprintf(what, sizeof what, "%d x %d%s%s%s%s%s", n, width, add ? ", add" : "",
+             bias ? ", layer norm" : "", gather ? ", gathered" : "", keep ? ", sum kept" : "",
+             residual ? ", residual" : "");
     case_check(r, CUDA_NORM, t, 0, &a, what);
 }
 
@@ -238,7 +249,9 @@ static void embed_case(struct case_run *r, enum cuda_dtype t, int n, int width)
         ids[i] = case_below(w, VOCAB + 4) - 4; /* the first four: the last token of a slot */
     for (int i = 0; i < 4; i++)
         last[i] = case_below(w, VOCAB);
-    struct cuda_embed_args e = {.batch = {.step = step, .ids = ids, .last = last}, .hidden = width};
+    struct cuda_embed_args e = {.batch = {.step = step, .ids = ids, .last = last},
+                                .hidden = width,
+                                .scale = width % 3 ? 0 : 45.25F};
     e.table = world_random(w, t, VOCAB * width, 1);
     e.x = world_output(w, t, (int64_t)n * width);
     snprintf(what, sizeof what, "%d x %d", n, width);
@@ -252,7 +265,7 @@ static void token_cases(struct case_run *r, enum cuda_dtype t)
             const int n = token_counts[i], width = widths[j];
             if (n * width > 310000)
                 continue;
-            for (int variant = 0; variant < 16; variant++)
+            for (int variant = 0; variant < 32; variant++)
                 norm_case(r, t, n, width, variant);
             act_case(r, t, n, width, CUDA_ACT_SILU_GATED, false);
             act_case(r, t, n, width, CUDA_ACT_SILU_GATED, true);

@@ -80,6 +80,7 @@ static void check_attention(struct case_run *r, enum cuda_kernel_id id, enum cud
     if (fuse) {
         a.q_norm = world_random(w, t, d->head_dim, 1);
         a.k_norm = world_random(w, t, d->head_dim, 1);
+        a.norm_offset = seen.sinks ? 1 : 0;
         case_angles(w, s, d->head_dim / 2, &a.cosine, &a.sine);
         world_changes(w, a.k, t, cache);
         world_changes(w, a.v, t, cache);
@@ -151,6 +152,7 @@ static void check_rope(struct case_run *r, enum cuda_dtype t, const struct case_
         a.q_norm = world_random(w, t, d->head_dim, 1);
         a.k_norm = world_random(w, t, d->head_dim, 1);
     }
+    a.norm_offset = d->heads == 4 ? 1 : 0;
     if (rotate)
         case_angles(w, s, d->head_dim / 2, &a.cosine, &a.sine);
     snprintf(what, sizeof what, "%s, heads %d/%d of %d%s%s", s->name, d->heads, d->kv_heads,

@@ -349,7 +349,7 @@ static struct cuda_floor norm_floor(const void *args, enum cuda_dtype t)
 {
     const struct cuda_norm_args *a = args;
     const double row = (double)a->width * cuda_dtype_bytes(t);
-    const int passes = 2 + (a->add != NULL) + (a->sum != NULL);
+    const int passes = 2 + (a->add != NULL) + (a->sum != NULL) + (a->residual != NULL);
     return (struct cuda_floor){row * (*a->count * passes + 1 + (a->bias != NULL)),
                                4.0 * a->width * *a->count};
 }

@@ -90,6 +90,9 @@ void twin_embed(const void *args, enum cuda_dtype t)
         if (id < 0)
             id = a->batch.last[-1 - id];
         memcpy((char *)a->x + (size_t)i * row, (const char *)a->table + (size_t)id * row, row);
+        for (int64_t j = 0; a->scale != 0 && j < a->hidden; j++)
+            twin_put(t, a->x, i * (int64_t)a->hidden + j,
+                     twin_get(t, a->x, i * (int64_t)a->hidden + j) * a->scale);
     }
 }
 
@@ -111,7 +114,11 @@ static void norm_row(const struct cuda_norm_args *a, enum cuda_dtype t, int r, f
     const float inv = (float)(1 / sqrt(square + (double)a->eps));
     for (int i = 0; i < a->width; i++) {
         const float w = twin_get(t, a->weight, i), b = a->bias ? twin_get(t, a->bias, i) : 0;
-        twin_put(t, a->out, (int64_t)r * a->width + i, (v[i] - (float)mean) * inv * w + b);
+        const int64_t to = (int64_t)r * a->width + i;
+        float n = (v[i] - (float)mean) * inv * (w + (a->bias ? 0 : a->offset)) + b;
+        if (a->residual)
+            n = twin_get(t, a->residual, to) + twin_rounded(t, n);
+        twin_put(t, a->out, to, n);
     }
 }
 
@@ -137,7 +144,7 @@ static void rope_head(const struct cuda_rope_args *a, enum cuda_dtype t, const v
     }
     const float inv = (float)(1 / sqrt(square + (double)a->eps));
     for (int i = 0; norm && i < d; i++)
-        v[i] = twin_rounded(t, v[i] * inv * twin_get(t, norm, i));
+        v[i] = twin_rounded(t, v[i] * inv * (twin_get(t, norm, i) + a->norm_offset));
     for (int i = 0; rotate && i < half; i++) {
         const int64_t angle = (int64_t)position * half + i;
         const float c = a->cosine[angle], s = a->sine[angle], lo = v[i], hi = v[half + i];

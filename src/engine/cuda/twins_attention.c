@@ -87,7 +87,8 @@ static void prepare_decodes(const struct cuda_attention_args *a, enum cuda_dtype
                                         .kv_heads = a->kv_heads,
                                         .head_dim = a->head_dim,
                                         .block_size = a->block_size,
-                                        .eps = a->eps};
+                                        .eps = a->eps,
+                                        .norm_offset = a->norm_offset};
     for (int i = s->n_chunks; i < s->n_chunks + s->n_decodes; i++)
         twin_rope_token(&rope, t, a->batch.segments[i].first);
 }

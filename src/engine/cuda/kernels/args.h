@@ -69,29 +69,32 @@ struct cuda_batch {
     int *last;       /* [slots] token that the slot emitted last; written by sampling */
 };
 
-/* x[t] = table[id(t)] */
+/* x[t] = table[id(t)], times scale unless it is 0 */
 struct cuda_embed_args {
     struct cuda_batch batch;
     const void *table; /* elem [vocab, hidden] */
     void *x;
     int hidden;
+    float scale;
 };
 
 /* Row r of *count: s = x[g] + add[g], g = gather ? gather[r] : r; sum[g] = s where sum is given;
- * out[r] = s / rms(s) * weight, or with a bias the layer norm. s is rounded to elem first. */
+ * n[r] = s / rms(s) * (weight + offset), or with a bias the layer norm. s is rounded to elem first.
+ * out[r] = n[r], or residual[r] + n[r], of which n is rounded first. */
 struct cuda_norm_args {
     const int *count;          /* rows: &step->n_tokens or &step->n_rows */
     const int *gather;         /* NULL = rows in order */
     const void *x, *add;       /* add NULL = 0 */
     void *sum;                 /* may be x; NULL = not kept */
     const void *weight, *bias; /* bias NULL = RMS norm */
-    void *out;                 /* may be x where gather is NULL */
+    const void *residual;      /* NULL = 0 */
+    void *out;                 /* may be x where gather is NULL, and residual */
     int width;
-    float eps;
+    float eps, offset;
 };
 
-/* Of each token: q and k normed per head (q_norm not NULL), rotated (cosine not NULL); q stays in
- * qkv, k and v go to the cache. Each of the two steps rounds to elem. */
+/* Of each token: q and k normed per head (q_norm not NULL; weights + offset), rotated (cosine not
+ * NULL); q stays in qkv, k and v go to the cache. Each of the two steps rounds to elem. */
 struct cuda_rope_args {
     struct cuda_batch batch;
     void *qkv;
@@ -99,7 +102,7 @@ struct cuda_rope_args {
     const float *cosine, *sine;  /* [positions, head_dim / 2] */
     void *k, *v;
     int heads, kv_heads, head_dim, block_size;
-    float eps;
+    float eps, norm_offset;
 };
 
 /* act(v, u): v, v sigmoid(v) u, gelu(v), gelu(v) u; clamped: v = min(v, limit), u within +-limit,
@@ -150,7 +153,7 @@ struct cuda_attention_args {
     int fuse;
     const void *q_norm, *k_norm;
     const float *cosine, *sine;
-    float eps;
+    float eps, norm_offset; /* of q and k */
     int splits;     /* of decode_step: a row's keys are cut into at most so many parts */
     float *partial; /* [parts, heads, head_dim + 2] values, largest score, sum; 8-byte aligned */
     int *counters;  /* [decode rows, head tiles of all KV heads], 0 before and after */

@@ -43,8 +43,8 @@ __device__ static inline void prepare_head(const struct cuda_attention_args &a, 
     for (int i = 0; i < PER; i++) {
         const int at = lane + 32 * i;
         if (norm) {
-            lo[i] = rounded(lo[i] * inv * to_float(norm[at]));
-            hi[i] = rounded(hi[i] * inv * to_float(norm[HEAD_DIM / 2 + at]));
+            lo[i] = rounded(lo[i] * inv * (to_float(norm[at]) + a.norm_offset));
+            hi[i] = rounded(hi[i] * inv * (to_float(norm[HEAD_DIM / 2 + at]) + a.norm_offset));
         }
         if (a.cosine) {
             const i64 angle = (i64)position * (HEAD_DIM / 2) + at;

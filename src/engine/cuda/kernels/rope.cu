@@ -78,8 +78,8 @@ template <int PAIRS> __device__ static inline void rope(const struct cuda_rope_a
                 load2(norm + half + i, &wu[0], &wu[1]);
             }
             for (int j = 0; j < 2; j++) {
-                l[j] = norm ? rounded(lo[h][p][j] * inv * wl[j]) : lo[h][p][j];
-                u[j] = norm ? rounded(hi[h][p][j] * inv * wu[j]) : hi[h][p][j];
+                l[j] = norm ? rounded(lo[h][p][j] * inv * (wl[j] + a.norm_offset)) : lo[h][p][j];
+                u[j] = norm ? rounded(hi[h][p][j] * inv * (wu[j] + a.norm_offset)) : hi[h][p][j];
                 if (a.cosine && !is_v) {
                     const float low = l[j];
                     l[j] = low * c[p][j] - u[j] * s[p][j];

@@ -12,8 +12,17 @@ extern "C" __global__ void KERNEL(embed)(const __grid_constant__ struct cuda_emb
         id = a.batch.last[-1 - id];
     const uint4 *from = (const uint4 *)((const elem *)a.table + (i64)id * a.hidden);
     uint4 *to = (uint4 *)((elem *)a.x + (i64)t * a.hidden);
-    for (int i = threadIdx.x; i < a.hidden / VEC; i += blockDim.x)
-        to[i] = from[i];
+    for (int i = threadIdx.x; i < a.hidden / VEC; i += blockDim.x) {
+        uint4 row = from[i];
+        if (a.scale != 0) {
+            float v[VEC];
+            load_vec((const elem *)&row, v);
+            for (int j = 0; j < VEC; j++)
+                v[j] *= a.scale;
+            store_vec((elem *)&row, v);
+        }
+        to[i] = row;
+    }
 }
 
 /* Each thread handles the same elements in every pass, so a pass may read what the one before
@@ -30,6 +39,7 @@ extern "C" __global__ void KERNEL(norm)(const __grid_constant__ struct cuda_norm
     const elem *x = (const elem *)a.x + from;
     const elem *add = a.add ? (const elem *)a.add + from : 0;
     elem *sum = a.sum ? (elem *)a.sum + from : 0;
+    const elem *residual = a.residual ? (const elem *)a.residual + (i64)r * a.width : 0;
     elem *out = (elem *)a.out + (i64)r * a.width;
     const int step = blockDim.x * VEC, first = threadIdx.x * VEC;
     float total = 0;
@@ -76,7 +86,12 @@ extern "C" __global__ void KERNEL(norm)(const __grid_constant__ struct cuda_norm
         if (a.bias)
             load_vec((const elem *)a.bias + i, b);
         for (int j = 0; j < VEC; j++)
-            v[j] = a.bias ? (v[j] - mean) * inv * w[j] + b[j] : v[j] * inv * w[j];
+            v[j] = a.bias ? (v[j] - mean) * inv * w[j] + b[j] : v[j] * inv * (w[j] + a.offset);
+        if (residual) {
+            load_vec(residual + i, w);
+            for (int j = 0; j < VEC; j++)
+                v[j] = w[j] + rounded(v[j]);
+        }
         store_vec(out + i, v);
     }
 }
