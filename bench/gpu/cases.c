@@ -552,6 +552,14 @@ static void sample_cases(struct case_run *r, enum cuda_dtype t)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+/* Of some: the matrix is turned. */
+static int random_width(int64_t n)
+{
+    if (n % 4096 == 0)
+        return 64;
+    return n % 63 == 0 ? 21 : 0;
+}
+
 static void random_case(struct case_run *r, enum cuda_dtype t, int64_t n)
 {
     struct world *w = &r->w;
@@ -563,6 +571,9 @@ static void random_case(struct case_run *r, enum cuda_dtype t, int64_t n)
     const struct tensor tensor = {.name = "mlp.up_proj.weight", .n_dims = 2};
     const struct random_weights weights = random_weights_of(&tensor, (uint64_t)n);
     struct cuda_random_args a = {.n = n,
+                                 .first = n % 5,
+                                 .width = random_width(n),
+                                 .pairs = n % 4096 == 0,
                                  .key = {weights.key[0], weights.key[1]},
                                  .stream = {weights.stream[0], weights.stream[1]}};
     float *quantiles = world_floats(w, RANDOM_WEIGHTS_QUANTILES);

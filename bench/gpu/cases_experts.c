@@ -110,7 +110,7 @@ static void experts_case(struct case_run *r, enum cuda_kernel_id id, enum cuda_d
         return;
     world_begin(w, (uint64_t)(n + c.experts + s.in + s.outs + act));
     const int pairs = n * c.k, rows = cuda_experts_rows(id), parts = CUDA_ACT_IS_GATED(act) ? 2 : 1;
-    const int64_t weights = (int64_t)c.experts * s.outs * parts;
+    const int64_t one = (int64_t)s.outs * parts, gap = 128 / cuda_dtype_bytes(t);
     struct cuda_tile *tiles =
         world_take(w, (size_t)cuda_experts_tiles(pairs, c.experts, rows) * sizeof *tiles);
     int *n_tiles = world_ints(w, 1), *order = world_ints(w, pairs);
@@ -129,6 +129,8 @@ static void experts_case(struct case_run *r, enum cuda_kernel_id id, enum cuda_d
                                   .experts = c.experts,
                                   .k = c.k,
                                   .share = down ? 1 : c.k,
+                                  .weight_step = one * s.in + gap,
+                                  .bias_step = one + gap,
                                   .in = s.in,
                                   .outs = s.outs,
                                   .act = act,
@@ -137,8 +139,8 @@ static void experts_case(struct case_run *r, enum cuda_kernel_id id, enum cuda_d
     if (case_too_large(r, id, t, &a))
         return;
     a.x = world_random(w, t, (int64_t)(down ? pairs : n) * s.in, 1);
-    a.weight = world_random(w, t, weights * s.in, 1 / sqrt(s.in));
-    a.bias = bias ? world_random(w, t, weights, 1) : NULL;
+    a.weight = world_random(w, t, c.experts * a.weight_step, 1 / sqrt(s.in));
+    a.bias = bias ? world_random(w, t, c.experts * a.bias_step, 1) : NULL;
     a.out = world_output(w, t, (int64_t)pairs * s.outs);
     snprintf(what, sizeof what, "%d tokens, %d of %d, %d -> %d, act %d%s%s", n, c.k, c.experts,
              s.in, s.outs, act, bias ? ", bias" : "", down ? ", an input each" : "");

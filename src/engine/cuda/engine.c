@@ -172,6 +172,7 @@ static struct cuda_sizes sizes_of(const struct cuda_engine *c, const struct row_
                            .chunks = (int)b->n_chunks,
                            .decodes = (int)b->n_decodes,
                            .sms = c->forward.p.most.sms};
+    cuda_forward_spans(m, &s);
     cuda_parts_sizes(CUDA_DEAL, (int)m->heads, (int)m->kv_heads, &s);
     return s;
 }

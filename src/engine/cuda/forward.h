@@ -15,9 +15,17 @@
  *   att  [T, heads, head_dim]
  *   up   [T, 2 intermediate] gated, [T, intermediate] otherwise
  *   act  [T, intermediate]
+ *   y    [T, hidden]      of a projection whose output is normed before it is added
  *   logits [R, vocab] float32, ids [R]
  *
- * Keys and values stand in engine/cuda/kv.h. */
+ * Of layers with experts, P = T experts_per_token pairs of a token and an expert (kernels/args.h):
+ *
+ *   gate   [T, experts] float32
+ *   expert [P], weight [P] float32, order [P], tiles and their number
+ *   act    [P, intermediate], y [P, hidden]
+ *
+ * Keys and values stand in engine/cuda/kv.h. Kinds of attention differ in the span of keys that
+ * they see, their rotation and sinks; MLPs in their width and experts. */
 #ifndef ENGINE_CUDA_FORWARD_H
 #define ENGINE_CUDA_FORWARD_H
 
@@ -48,6 +56,8 @@ struct cuda_forward {
     const struct cuda_programs *programs;
     struct cuda_matmul *matmul;
     const struct cuda_weights *w;
+    struct arena *arena;
+    const struct structure *s; /* of the model, made of its dimensions where it has none */
     struct model_steps steps;
     bool fits; /* attention has the kernels for its shape */
     int64_t max_position;
@@ -56,15 +66,15 @@ struct cuda_forward {
     CUdeviceptr buffers;
     size_t buffer_bytes;
     struct cuda_kv kv;
-    CUdeviceptr x, h, qkv, att, up, act, logits, ids;
-    CUdeviceptr cosine, sine, slopes;   /* 0 = none */
-    CUdeviceptr partial, counters;      /* of attention_decode */
-    CUdeviceptr best, best_counters;    /* of argmax */
+    CUdeviceptr x, h, qkv, att, up, act, y, logits, ids;
+    CUdeviceptr cosine[STRUCTURE_ROPES], sine[STRUCTURE_ROPES], slopes; /* 0 = none */
+    CUdeviceptr gate, expert, weight, order, tiles, n_tiles;            /* of experts */
+    CUdeviceptr partial, counters;                                      /* of attention_decode */
+    CUdeviceptr best, best_counters;                                    /* of argmax */
     CUdeviceptr sync, exchange, stamps; /* of decode_step; stamps: 0 = not kept */
     CUdeviceptr last;                   /* [slots] */
     struct cuda_charges *charges;       /* a pass that runs appends its kernels here; NULL = not */
     uint64_t only; /* bit k: a pass runs only what is charged to operator row k; 0 = all */
-    struct arena *arena;
     const int32_t *rows; /* op_rows_by_layer */
 };
 
@@ -83,6 +93,11 @@ size_t cuda_forward_buffer_bytes(const struct cuda_forward_params *p, enum cuda_
 int64_t cuda_forward_max_position(const struct cuda_forward_params *p);
 
 enum dtype cuda_plain_dtype(enum cuda_dtype t); /* DTYPE_BF16 */
+
+/* The spans of keys that the model's kinds of attention see, into s->spans and s->windows, and that
+ * of a kind. */
+void cuda_forward_spans(const struct model *m, struct cuda_sizes *s);
+int cuda_forward_span(const struct structure *s, int32_t attention);
 
 /* ST_USAGE: a shape that the kernels do not take, by name. For plans too. */
 enum st cuda_forward_check(const struct model *m, enum cuda_dtype t, struct err *e);

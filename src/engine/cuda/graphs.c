@@ -59,6 +59,7 @@ enum st cuda_graphs_open(struct cuda_graphs *g, struct cuda_forward *f, CUstream
                                    .rows = graph->rows,
                                    .decodes = graph->rows,
                                    .sms = f->p.most.sms};
+        cuda_forward_spans(f->m, &sizes);
         cuda_parts_sizes(CUDA_DEAL, (int)f->m->heads, (int)f->m->kv_heads, &sizes);
         cuda_step_lay_out(&sizes, most_blocks, &graph->layout);
         rows = graph->rows + 1;

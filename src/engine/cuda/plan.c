@@ -27,14 +27,16 @@ struct cuda_sizes cuda_memory_sizes(const struct cuda_engine_params *p, int sms)
     const int64_t tokens = p->max_batch_tokens > p->max_rows ? p->max_batch_tokens : p->max_rows;
     const int heads = (int)p->model->heads, kv_heads = (int)p->model->kv_heads,
               rows = (int)p->max_rows, runs = cuda_parts_bound(rows, heads, kv_heads, sms);
-    return (struct cuda_sizes){.tokens = (int)tokens,
-                               .rows = rows,
-                               .chunks = rows,
-                               .decodes = rows,
-                               .runs = runs,
-                               .parts = cuda_parts_room(runs, rows),
-                               .parts_at_once = cuda_parts_at_once(heads, kv_heads, sms),
-                               .sms = sms};
+    struct cuda_sizes s = {.tokens = (int)tokens,
+                           .rows = rows,
+                           .chunks = rows,
+                           .decodes = rows,
+                           .runs = runs,
+                           .parts = cuda_parts_room(runs, rows),
+                           .parts_at_once = cuda_parts_at_once(heads, kv_heads, sms),
+                           .sms = sms};
+    cuda_forward_spans(p->model, &s);
+    return s;
 }
 
 int64_t cuda_memory_blocks(const struct cuda_engine_params *p)

@@ -34,20 +34,23 @@ static void *pointer(CUdeviceptr at)
 }
 
 static enum st make(void *self, const struct tensor *t, uint64_t seed, enum dtype dtype,
-                    CUdeviceptr to, CUstream stream, struct err *e)
+                    const struct cuda_random_piece *piece, CUstream stream, struct err *e)
 {
     const struct cuda_random_maker *r = self;
     const struct cuda_programs *p = r->programs;
     const struct random_weights w = random_weights_of(t, seed);
-    const int64_t n = tensor_elements(t);
     const struct cuda_sizes most = {.sms = (int)p->g->facts.sms};
     ASSERT(cuda_dtype_of(dtype) == p->dtype);
     if (w.constant) {
-        const struct cuda_fill_args a = {.out = pointer(to), .n = n, .value = w.value};
+        const struct cuda_fill_args a = {
+            .out = pointer(piece->to), .n = piece->n, .value = w.value};
         return cuda_programs_launch(p, CUDA_FILL, &a, &most, false, stream, e);
     }
-    const struct cuda_random_args a = {.out = pointer(to),
-                                       .n = n,
+    const struct cuda_random_args a = {.out = pointer(piece->to),
+                                       .n = piece->n,
+                                       .first = piece->first,
+                                       .width = (int)piece->width,
+                                       .pairs = piece->pairs,
                                        .key = {w.key[0], w.key[1]},
                                        .stream = {w.stream[0], w.stream[1]},
                                        .quantiles = pointer(r->quantiles)};

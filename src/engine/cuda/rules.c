@@ -41,6 +41,9 @@ static const struct rule rules[] = {
 
     {OPS(OP_ATTN_POST_PROJ, OP_ADD), RULE_FEW, 0, "matmul", rule_few},
     {OPS(OP_ATTN_POST_PROJ, OP_ADD), 0, 0, "cuBLASLt", rule_product},
+    {OPS(OP_ATTN_POST_PROJ), RULE_FEW, 0, "matmul", rule_few},
+    {OPS(OP_ATTN_POST_PROJ), 0, 0, "cuBLASLt", rule_product},
+    {OPS(OP_ATTN_OUT_NORM, OP_ADD), 0, 0, "norm", rule_norm},
     {OPS(OP_POST_ATTN_NORM, OP_MLP_UP_PROJ, OP_MLP_ACT),
      RULE_FEW | RULE_RMS, 0, "matmul", rule_few},
     {OPS(OP_POST_ATTN_NORM), 0, 0, "norm", rule_norm},
@@ -49,6 +52,15 @@ static const struct rule rules[] = {
     {OPS(OP_MLP_ACT), 0, 0, "act", rule_act},
     {OPS(OP_MLP_DOWN_PROJ, OP_ADD), RULE_FEW, 0, "matmul", rule_few},
     {OPS(OP_MLP_DOWN_PROJ, OP_ADD), 0, 0, "cuBLASLt", rule_product},
+    {OPS(OP_MLP_DOWN_PROJ), RULE_FEW, 0, "matmul", rule_few},
+    {OPS(OP_MLP_DOWN_PROJ), 0, 0, "cuBLASLt", rule_product},
+    {OPS(OP_MLP_OUT_NORM, OP_ADD), 0, 0, "norm", rule_norm},
+
+    {OPS(OP_MOE_ROUTER), RULE_FEW, 0, "matmul, route, group", rule_route_few},
+    {OPS(OP_MOE_ROUTER), 0, 0, "cuBLASLt, route, group", rule_route},
+    {OPS(OP_MOE_UP_PROJ, OP_MOE_ACT), 0, 0, "experts", rule_experts},
+    {OPS(OP_MOE_DOWN_PROJ), 0, 0, "experts", rule_experts},
+    {OPS(OP_MOE_COMBINE, OP_ADD), 0, 0, "combine", rule_combine},
 
     {OPS(OP_FINAL_NORM, OP_LM_HEAD), RULE_FEW_ROWS | RULE_RMS, 0, "matmul", rule_few},
     {OPS(OP_FINAL_NORM), 0, 0, "norm", rule_norm},
@@ -72,8 +84,8 @@ uint32_t rules_of_pass(const struct cuda_forward *f, const struct cuda_pass *p)
     return (s->tokens <= CUDA_FEW_ROWS ? RULE_FEW : 0) |
            (s->rows <= CUDA_FEW_ROWS ? RULE_FEW_ROWS : 0) | (s->chunks > 0 ? RULE_CHUNKS : 0) |
            (s->decodes > 0 ? RULE_DECODES : 0) | (f->fits ? RULE_FITS : 0) |
-           (f->m->norm == NORM_RMS ? RULE_RMS : 0) | (p->sampled ? RULE_SAMPLED : 0) |
-           (takes_step(f, s) ? RULE_STEP : 0);
+           (f->m->norm == NORM_RMS && f->s->norm_offset == 0 ? RULE_RMS : 0) |
+           (p->sampled ? RULE_SAMPLED : 0) | (takes_step(f, s) ? RULE_STEP : 0);
 }
 
 static bool takes(const struct rule *r, uint32_t pass, const enum op_kind *ops, int n)
@@ -111,7 +123,7 @@ int32_t rule_row(const struct rule_use *u)
 enum op_kind rule_charged(const struct rule *r, bool chunks)
 {
     static const enum op_kind order[] = {OP_ATTN_PRE_PROJ, OP_ATTN_POST_PROJ, OP_MLP_UP_PROJ,
-                                         OP_MLP_DOWN_PROJ, OP_LM_HEAD};
+                                         OP_MLP_DOWN_PROJ, OP_MOE_UP_PROJ,    OP_LM_HEAD};
     if (r->needs & RULE_STEP) /* only that operator's table knows the cache's length */
         return OP_ATTN_DECODE;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)

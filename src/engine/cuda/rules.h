@@ -11,7 +11,7 @@ enum {
     RULE_CHUNKS = 1 << 2,
     RULE_DECODES = 1 << 3,
     RULE_FITS = 1 << 4, /* attention kernels of this shape */
-    RULE_RMS = 1 << 5,  /* norms without biases */
+    RULE_RMS = 1 << 5,  /* norms without biases, their weights as they are */
     RULE_SAMPLED = 1 << 6,
     RULE_STEP = 1 << 7, /* decode_step takes it whole */
 };
@@ -23,6 +23,8 @@ struct rule_use {
     CUstream stream;
     const struct rule *rule;
     int64_t layer;
+    const struct attention *attention; /* of the layer */
+    const struct mlp *mlp;
     bool *begun; /* a kernel of this pass is on the stream */
 };
 
@@ -62,10 +64,24 @@ enum st rule_act(const struct rule_use *u, struct err *e);
 enum st rule_greedy(const struct rule_use *u, struct err *e);
 enum st rule_draw(const struct rule_use *u, struct err *e);
 
+/* rule_experts.c */
+enum st rule_route_few(const struct rule_use *u, struct err *e);
+enum st rule_route(const struct rule_use *u, struct err *e);
+enum st rule_experts(const struct rule_use *u, struct err *e);
+enum st rule_combine(const struct rule_use *u, struct err *e);
+
+/* Gives the kernel to the stream and charges it to the rule. */
+enum st rule_launch(const struct rule_use *u, enum cuda_kernel_id id, const void *args,
+                    struct err *e);
+/* A pointer of arguments, and the number of tokens of the step. */
+void *rule_pointer(CUdeviceptr p);
+const int *rule_tokens(const struct rule_use *u);
+int rule_act_of(const struct mlp *p); /* CUDA_ACT_... */
+
 /* The sizes and addresses of decode_step, for up to `rows` rows. */
 struct cuda_decode_step_args rule_step_args(const struct cuda_forward *f, int rows);
 
-/* The product that an operator is. */
+/* The product that an operator is; weight.m 0: the layer has none. */
 struct cuda_product rule_product_of(const struct cuda_forward *f, enum op_kind op, int64_t layer);
 
 #endif

@@ -290,17 +290,29 @@ void twin_matmul(const void *args, enum cuda_dtype t)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+static int64_t random_place(const struct cuda_random_args *a, int64_t i)
+{
+    if (a->width == 0)
+        return i;
+    const int64_t column = i % a->width,
+                  row = a->pairs ? column % 2 * (a->width / 2) + column / 2 : column;
+    return row * (a->n / a->width) + i / a->width;
+}
+
 void twin_random(const void *args, enum cuda_dtype t)
 {
     const struct cuda_random_args *a = args;
-    for (int64_t i = 0; i < a->n; i += CUDA_RANDOM_PER_BLOCK) {
+    const int64_t from = a->first / CUDA_RANDOM_PER_BLOCK * CUDA_RANDOM_PER_BLOCK;
+    for (int64_t i = from; i < a->first + a->n; i += CUDA_RANDOM_PER_BLOCK) {
         const uint64_t block = (uint64_t)i / CUDA_RANDOM_PER_BLOCK;
         const uint32_t counter[] = {(uint32_t)block, (uint32_t)(block >> 32), a->stream[0],
                                     a->stream[1]};
         uint32_t x[PHILOX_WORDS];
         philox(counter, a->key, x);
-        for (int j = 0; j < CUDA_RANDOM_PER_BLOCK && i + j < a->n; j++)
-            twin_put(t, a->out, i + j, a->quantiles[x[j / 2] >> (j % 2 * 16) & 0xffff]);
+        for (int j = 0; j < CUDA_RANDOM_PER_BLOCK; j++)
+            if (i + j >= a->first && i + j < a->first + a->n)
+                twin_put(t, a->out, random_place(a, i + j - a->first),
+                         a->quantiles[x[j / 2] >> (j % 2 * 16) & 0xffff]);
     }
 }
 

@@ -59,11 +59,13 @@ void twin_group(const void *args, enum cuda_dtype t)
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* Row `row` of the expert's matrix, [outs] or gate and up, times x; with its bias. */
-static float dot(const struct cuda_experts_args *a, enum cuda_dtype t, int64_t row, const float *x)
+static float dot(const struct cuda_experts_args *a, enum cuda_dtype t, int expert, int row,
+                 const float *x)
 {
-    double sum = a->bias ? (double)twin_get(t, a->bias, row) : 0;
+    const int64_t from = expert * a->weight_step + (int64_t)row * a->in;
+    double sum = a->bias ? (double)twin_get(t, a->bias, expert * a->bias_step + row) : 0;
     for (int i = 0; i < a->in; i++)
-        sum += (double)x[i] * (double)twin_get(t, a->weight, row * a->in + i);
+        sum += (double)x[i] * (double)twin_get(t, a->weight, from + i);
     return (float)sum;
 }
 
@@ -71,11 +73,10 @@ static void multiply_pair(const struct cuda_experts_args *a, enum cuda_dtype t, 
                           int pair, float *x)
 {
     const bool gated = CUDA_ACT_IS_GATED(a->act);
-    const int64_t first = (int64_t)expert * a->outs * (gated ? 2 : 1);
     for (int i = 0; i < a->in; i++)
         x[i] = twin_get(t, a->x, (int64_t)(pair / a->share) * a->in + i);
     for (int o = 0; o < a->outs; o++) {
-        const float v = dot(a, t, first + o, x), u = gated ? dot(a, t, first + a->outs + o, x) : 0;
+        const float v = dot(a, t, expert, o, x), u = gated ? dot(a, t, expert, a->outs + o, x) : 0;
         twin_put(t, a->out, (int64_t)pair * a->outs + o,
                  twin_activated(a->act, v, u, a->alpha, a->limit));
     }

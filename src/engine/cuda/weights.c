@@ -31,15 +31,44 @@ static void lay_out(struct cuda_weights *w, const struct model *m, struct weight
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* A tensor's rows on their way. */
+/* A tensor's rows on their way, or those of one expert's piece of it. */
 struct target {
     struct weight_target to;
-    const struct weight_place *place;
+    struct weight_place place;
+    int64_t first; /* element of the whole tensor that it begins with */
+    int64_t n;     /* elements */
 };
+
+static struct target target_of(const struct weight_layout *l, const struct tensor *t,
+                               const struct weight_place *p, int64_t piece, struct tensor *one)
+{
+    struct target x = {0};
+    *one = weight_piece(t, p, piece, &x.place, &x.first);
+    x.to = weight_target_of(l, one, &x.place);
+    x.n = tensor_elements(one);
+    return x;
+}
+
+/* Whether the columns of a row are rows of the matrix; a bias is one such row. */
+static bool is_turned(const struct target *x)
+{
+    return x->place.transposed || x->place.part == WEIGHT_GATE_UP;
+}
+
+/* Columns of such a row: out features. */
+static int64_t columns_of(const struct target *x)
+{
+    return x->place.transposed ? x->to.width : x->n;
+}
+
+static bool is_paired(const struct target *x)
+{
+    return x->place.part == WEIGHT_GATE_UP;
+}
 
 static int64_t place_of(const struct model *m, const struct target *x, int64_t r)
 {
-    return x->to.matrix.m ? weight_row(m, x->place, r) : r;
+    return x->to.matrix.m ? weight_row(m, &x->place, r) : r;
 }
 
 /* How many rows from r on stay together, at most `most`; *to is where the first goes. */
@@ -72,6 +101,8 @@ struct loader {
     const struct tensor *t; /* that is converted */
     size_t first, n;
     char *out;
+    int64_t column, columns, rows, of; /* turned: columns from `column` on, of rows of `of` */
+    bool pairs;
 };
 
 enum { SHARE = 1 << 16 }; /* elements that a thread converts at a time */
@@ -122,18 +153,106 @@ static enum st load_tensor(struct loader *l, const struct tensor *t, const struc
     return ST_OK;
 }
 
-static enum st make_tensor(struct loader *l, const struct tensor *t, const struct target *x,
+/* ---- turned ---------------------------------------------------------------------------------- */
+
+enum { TURN = 64 }; /* columns that a thread turns at a time */
+
+/* Column c of the columns under way is row turned_row(c) of the buffer. */
+static int64_t turned_row(const struct loader *l, int64_t c)
+{
+    return l->pairs ? c % 2 * (l->columns / 2) + c / 2 : c;
+}
+
+static void turn_share(void *ctx, int64_t item, int thread)
+{
+    const struct loader *l = ctx;
+    const size_t element = dtype_bytes(l->p->dtype);
+    const int64_t c0 = item * TURN, n = l->columns - c0 < TURN ? l->columns - c0 : TURN;
+    char row[TURN * sizeof(float)];
+    (void)thread;
+    for (int64_t r = 0; r < l->rows; r++) {
+        tensor_convert(l->t, (size_t)(r * l->of + l->column + c0), (size_t)n, l->p->dtype, row);
+        for (int64_t c = 0; c < n; c++)
+            memcpy(l->out + (size_t)(turned_row(l, c0 + c) * l->rows + r) * element,
+                   row + (size_t)c * element, element);
+    }
+}
+
+/* The columns under way, which stand in the buffer as rows: of pairs in two runs. */
+static enum st send_turned(struct loader *l, const struct target *x, struct err *e)
+{
+    const size_t row = (size_t)l->rows * dtype_bytes(l->p->dtype);
+    const int64_t runs = l->pairs ? 2 : 1, n = l->columns / runs;
+    for (int64_t i = 0; i < runs; i++) {
+        const int64_t to = weight_row(l->p->model, &x->place, l->column + i);
+        TRY(gpu_upload(l->p->g, x->to.at + (size_t)to * row, l->out + (size_t)(i * n) * row,
+                       (size_t)n * row, l->stream, e));
+    }
+    return ST_OK;
+}
+
+static enum st load_turned(struct loader *l, const struct tensor *t, const struct target *x,
+                           struct err *e)
+{
+    const int64_t of = columns_of(x), rows = x->n / of;
+    const size_t row = (size_t)rows * dtype_bytes(l->p->dtype);
+    const int64_t fit = (int64_t)(buffer_bytes / row) / 2 * 2;
+    ASSERT(fit > 0 && (!is_paired(x) || of % 2 == 0));
+    for (int64_t c = 0; c < of; c += fit) {
+        const int b = l->next++ % BUFFERS;
+        TRY(gpu_event_wait(l->p->g, l->sent[b], e));
+        l->t = t;
+        l->out = l->buffer[b];
+        l->column = c;
+        l->columns = of - c < fit ? of - c : fit;
+        l->rows = rows;
+        l->of = of;
+        l->pairs = is_paired(x);
+        pool_run(l->pool, (l->columns + TURN - 1) / TURN, turn_share, l);
+        TRY(send_turned(l, x, e));
+        TRY(gpu_event_record(l->p->g, l->sent[b], l->stream, e));
+    }
+    return ST_OK;
+}
+
+/* ---- random ---------------------------------------------------------------------------------- */
+
+/* whole: the tensor that x is a piece of. */
+static enum st make_tensor(struct loader *l, const struct tensor *whole, const struct target *x,
                            struct err *e)
 {
     const struct cuda_random *make = l->p->random;
+    struct cuda_random_piece piece = {.to = x->to.at, .first = x->first, .n = x->n};
     int64_t to;
+    if (is_turned(x)) {
+        piece.width = columns_of(x);
+        piece.pairs = is_paired(x);
+        return make->make(make->self, whole, l->p->seed, l->p->dtype, &piece, l->stream, e);
+    }
     const bool together = run_of(l->p->model, x, 0, x->to.rows, &to) == x->to.rows;
     const size_t row = (size_t)x->to.width * dtype_bytes(l->p->dtype);
-    if (together)
-        return make->make(make->self, t, l->p->seed, l->p->dtype, x->to.at + (size_t)to * row,
-                          l->stream, e);
-    TRY(make->make(make->self, t, l->p->seed, l->p->dtype, l->scratch, l->stream, e));
-    return send_rows(l, x, 0, x->to.rows, NULL, l->scratch, e);
+    piece.to = together ? x->to.at + (size_t)to * row : l->scratch;
+    TRY(make->make(make->self, whole, l->p->seed, l->p->dtype, &piece, l->stream, e));
+    return together ? ST_OK : send_rows(l, x, 0, x->to.rows, NULL, l->scratch, e);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* found: of the file; NULL = random. */
+static enum st take_tensor(struct loader *l, const struct tensor *want, const struct tensor *found,
+                           const struct weight_place *place, struct err *e)
+{
+    for (int64_t i = 0; i < place->pieces; i++) {
+        struct tensor one;
+        const struct target x = target_of(&l->layout, found ? found : want, place, i, &one);
+        if (!found)
+            TRY(make_tensor(l, want, &x, e));
+        else if (is_turned(&x))
+            TRY(load_turned(l, &one, &x, e));
+        else
+            TRY(load_tensor(l, &one, &x, e));
+    }
+    return ST_OK;
 }
 
 static enum st load_all(struct loader *l, const struct weights *file, struct err *e)
@@ -146,13 +265,10 @@ static enum st load_all(struct loader *l, const struct weights *file, struct err
     /* gaps between matrices are never read; equal in every start all the same */
     TRY(gpu_fill(l->p->g, l->w->base, 0, l->w->bytes, l->stream, e));
     for (size_t i = 0; i < n && (file || l->p->random); i++) {
-        const struct target x = {weight_target_of(&l->layout, &tensors[i], &places[i]), &places[i]};
-        if (!file) {
-            TRY(make_tensor(l, &tensors[i], &x, e));
-            continue;
-        }
-        TRY(weights_require(file, &tensors[i], &found, e));
-        TRY(load_tensor(l, found, &x, e));
+        found = NULL;
+        if (file)
+            TRY(weights_require(file, &tensors[i], &found, e));
+        TRY(take_tensor(l, &tensors[i], found, &places[i], e));
     }
     return gpu_stream_wait(l->p->g, l->stream, e);
 }
@@ -160,7 +276,9 @@ static enum st load_all(struct loader *l, const struct weights *file, struct err
 /* Room for the largest row of any tensor, where that is more than the usual buffer. */
 static size_t room(const struct model *m, enum dtype dtype)
 {
-    const int64_t widest = m->hidden > m->intermediate ? m->hidden : m->intermediate;
+    int64_t widest = m->hidden;
+    for (int64_t i = 0; i < m->layers; i++)
+        widest = model_intermediate(m, i) > widest ? model_intermediate(m, i) : widest;
     const size_t row = (size_t)widest * dtype_bytes(dtype);
     return row > buffer_bytes ? row : buffer_bytes;
 }

@@ -2,8 +2,9 @@
  * as model/layout.h says; every matrix and vector begins at a multiple of 256 bytes.
  *
  * From safetensors, mapped and sharded or not: pieces are converted by all cores into page-locked
- * buffers, while the piece before is on its way. Or seeded random weights, made by the GPU, which
- * are those of model/random.h after rounding, bit for bit. */
+ * buffers, while the piece before is on its way. Tensors that hold the matrices of all experts, in
+ * features first, are turned and their columns of gate and up put in order there. Or seeded random
+ * weights, made by the GPU, which are those of model/random.h after rounding, bit for bit. */
 #ifndef ENGINE_CUDA_WEIGHTS_H
 #define ENGINE_CUDA_WEIGHTS_H
 
@@ -24,11 +25,18 @@ struct cuda_weights {
 /* Bytes of device memory that the weights take. */
 size_t cuda_weights_bytes(const struct model *m, enum dtype dtype);
 
-/* Writes element 0 .. n-1 of the seeded random tensor t (name and shape) to `to` on the stream, in
- * that type. */
+/* Elements first .. first + n - 1 of a tensor, to `to`. With a width they are a matrix of that many
+ * columns, and what is written is the matrix turned; with pairs its rows of even columns in front
+ * of those of odd ones. */
+struct cuda_random_piece {
+    CUdeviceptr to;
+    int64_t first, n, width;
+    bool pairs;
+};
+/* Writes a piece of the seeded random tensor t (name and shape) on the stream, in that type. */
 struct cuda_random {
     enum st (*make)(void *self, const struct tensor *t, uint64_t seed, enum dtype dtype,
-                    CUdeviceptr to, CUstream stream, struct err *e);
+                    const struct cuda_random_piece *piece, CUstream stream, struct err *e);
     void *self;
 };
 

@@ -198,13 +198,14 @@ struct cuda_group_args {
 enum { CUDA_TILE_FEW = 16, CUDA_TILE_MANY = 64 };
 
 /* out[p] = act(x[p / share] weight[e]^T + bias[e]) for each pair p, of expert e. share: k where
- * the k pairs of a token have one input, else 1. Gated: weight [experts, 2 outs, in], gate first. */
+ * the k pairs of a token have one input, else 1. Gated: weight[e] is [2 outs, in], gate first. */
 struct cuda_experts_args {
     const int *n_tiles;
     const struct cuda_tile *tiles;
     const int *order;
     const void *x, *weight, *bias; /* bias NULL = 0 */
     void *out;                     /* elem [pairs, outs] */
+    long long weight_step, bias_step; /* elements from one expert's to the next's */
     int experts, k, share;
     int in, outs, act; /* in and outs multiples of 16 bytes; outs of gated ones of 8 */
     float alpha, limit;
@@ -295,14 +296,17 @@ struct cuda_sample_args {
     int *ids;
 };
 
-/* The random weights of model/random.h: element i of a tensor, rounded to elem. A thread makes the
- * CUDA_RANDOM_PER_BLOCK elements of a block of Philox. */
+/* The random weights of model/random.h: elements first .. first + n - 1 of a tensor, rounded to elem.
+ * A thread makes the CUDA_RANDOM_PER_BLOCK elements of a block of Philox. With a width they are a
+ * matrix of that many columns and out is that matrix turned, [width, n / width]; with pairs its
+ * rows of even columns stand in front of those of odd ones. */
 enum { CUDA_RANDOM_PER_BLOCK = 8 };
 struct cuda_random_args {
     void *out;
-    long long n;
+    long long n, first;
     unsigned key[2], stream[2]; /* of the tensor */
     const float *quantiles;     /* [65536] */
+    int width, pairs;
 };
 
 /* out[i] = value: norm weights and biases */

@@ -23,12 +23,12 @@ __device__ static inline int feature_of(bool gated, int r, bool *is_up)
                  : blockIdx.x * WEIGHT_ROWS + r;
 }
 
-__device__ static inline float bias_at(const struct cuda_experts_args &a, int expert, bool gated,
-                                       int o, bool is_up)
+__device__ static inline float bias_at(const struct cuda_experts_args &a, int expert, int o,
+                                       bool is_up)
 {
     if (!a.bias)
         return 0;
-    const i64 at = ((i64)expert * (gated ? 2 : 1) + is_up) * a.outs + o;
+    const i64 at = expert * a.bias_step + (is_up ? a.outs : 0) + o;
     return to_float(((const elem *)a.bias)[at]);
 }
 
@@ -38,10 +38,11 @@ __device__ static inline const elem *input_of(const struct cuda_experts_args &a,
     return (const elem *)a.x + (i64)(a.order[tile.first + row] / a.share) * a.in;
 }
 
-__device__ static inline const elem *weight_of(const struct cuda_experts_args &a, int expert,
-                                               bool gated, int o, bool is_up)
+__device__ static inline const elem *weight_of(const struct cuda_experts_args &a, int expert, int o,
+                                               bool is_up)
 {
-    return (const elem *)a.weight + (((i64)expert * (gated ? 2 : 1) + is_up) * a.outs + o) * a.in;
+    return (const elem *)a.weight + expert * a.weight_step +
+           (i64)((is_up ? a.outs : 0) + o) * a.in;
 }
 
 #if defined(ELEM_F32)
@@ -60,7 +61,7 @@ template <int ROWS> __device__ static inline void experts(const struct cuda_expe
         const int o = feature_of(gated, r, &is_up);
         if (is_up || o >= a.outs)
             continue;
-        const elem *w = weight_of(a, tile.expert, gated, o, false), *u = w + (i64)a.outs * a.in;
+        const elem *w = weight_of(a, tile.expert, o, false), *u = w + (i64)a.outs * a.in;
         for (int i = 0; i < tile.n; i++) {
             const elem *x = input_of(a, tile, i);
             float sum = 0, up = 0;
@@ -69,8 +70,8 @@ template <int ROWS> __device__ static inline void experts(const struct cuda_expe
                 if (gated)
                     up += u[j] * x[j];
             }
-            sum = warp_sum(sum) + bias_at(a, tile.expert, gated, o, false);
-            up = gated ? warp_sum(up) + bias_at(a, tile.expert, gated, o, true) : 0;
+            sum = warp_sum(sum) + bias_at(a, tile.expert, o, false);
+            up = gated ? warp_sum(up) + bias_at(a, tile.expert, o, true) : 0;
             if (lane == 0)
                 ((elem *)a.out)[(i64)a.order[tile.first + i] * a.outs + o] =
                     activated(a.act, sum, up, a.alpha, a.limit);
@@ -139,7 +140,7 @@ template <int ROWS> __device__ static inline void experts(const struct cuda_expe
     for (int i = 0; i < WEIGHT_ROWS / 16; i++) {
         bool is_up;
         const int o = feature_of(gated, threadIdx.x / UNITS + 16 * i, &is_up);
-        from.w[i] = o < a.outs ? weight_of(a, tile.expert, gated, o, is_up) : 0;
+        from.w[i] = o < a.outs ? weight_of(a, tile.expert, o, is_up) : 0;
     }
     elem *const x_stages = (elem *)shared, *const w_stages = x_stages + ROWS * DEPTH;
     const int steps = (a.in + DEPTH - 1) / DEPTH;
@@ -193,10 +194,10 @@ template <int ROWS> __device__ static inline void experts(const struct cuda_expe
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 const float u = gated ? sum[(n + 1) % FRAGMENTS][2 * half + i] +
-                                            bias_at(a, tile.expert, gated, o + i, true)
+                                            bias_at(a, tile.expert, o + i, true)
                                       : 0;
                 v[i] = activated(a.act,
-                                 sum[n][2 * half + i] + bias_at(a, tile.expert, gated, o + i, false),
+                                 sum[n][2 * half + i] + bias_at(a, tile.expert, o + i, false),
                                  u, a.alpha, a.limit);
             }
             *(u32 *)(out + o) = pack(v[0], v[1]);

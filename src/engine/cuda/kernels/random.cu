@@ -14,21 +14,32 @@ __device__ static inline void draw(u32 (&x)[4], u32 k0, u32 k1)
     }
 }
 
+/* Where element i goes. */
+__device__ static inline i64 place_of(const struct cuda_random_args &a, i64 i)
+{
+    if (a.width == 0)
+        return i;
+    const int column = (int)(i % a.width);
+    const int row = a.pairs ? column % 2 * (a.width / 2) + column / 2 : column;
+    return row * (a.n / a.width) + i / a.width;
+}
+
 extern "C" __global__ void KERNEL(random)(const __grid_constant__ struct cuda_random_args a)
 {
     begin();
     wait();
-    const i64 blocks = (a.n + CUDA_RANDOM_PER_BLOCK - 1) / CUDA_RANDOM_PER_BLOCK;
+    const i64 end = (a.first + a.n + CUDA_RANDOM_PER_BLOCK - 1) / CUDA_RANDOM_PER_BLOCK;
     const i64 step = (i64)gridDim.x * blockDim.x;
-    for (i64 b = (i64)blockIdx.x * blockDim.x + threadIdx.x; b < blocks; b += step) {
+    i64 b = a.first / CUDA_RANDOM_PER_BLOCK + (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; b < end; b += step) {
         u32 x[4] = {(u32)b, (u32)(b >> 32), a.stream[0], a.stream[1]};
         draw(x, a.key[0], a.key[1]);
-        const i64 first = b * CUDA_RANDOM_PER_BLOCK, left = a.n - first;
-        elem *out = (elem *)a.out + first;
+        const i64 first = b * CUDA_RANDOM_PER_BLOCK - a.first;
 #pragma unroll
         for (int j = 0; j < CUDA_RANDOM_PER_BLOCK; j++)
-            if (j < left)
-                out[j] = from_float(a.quantiles[x[j / 2] >> (j % 2 * 16) & 0xffff]);
+            if (first + j >= 0 && first + j < a.n)
+                ((elem *)a.out)[place_of(a, first + j)] =
+                    from_float(a.quantiles[x[j / 2] >> (j % 2 * 16) & 0xffff]);
     }
 }
 

@@ -115,7 +115,8 @@ static void random_tensors_are_those_of_the_host(void **state)
                 x.data = values;
                 tensor_convert(&x, 0, (size_t)n, types[d], want);
                 assert_ok(gpu_alloc(&s.g, bytes, "a tensor", &at, &t->e), t);
-                assert_ok(random.make(random.self, &x, 42, types[d], at, s.stream, &t->e), t);
+                const struct cuda_random_piece all = {.to = at, .n = n};
+                assert_ok(random.make(random.self, &x, 42, types[d], &all, s.stream, &t->e), t);
                 assert_ok(gpu_download(&s.g, got, at, bytes, s.stream, &t->e), t);
                 assert_ok(gpu_stream_wait(&s.g, s.stream, &t->e), t);
                 assert_memory_equal(got, want, bytes);

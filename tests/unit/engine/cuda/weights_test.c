@@ -161,7 +161,7 @@ struct maker {
 };
 
 static enum st make(void *self, const struct tensor *t, uint64_t seed, enum dtype dtype,
-                    CUdeviceptr to, CUstream stream, struct err *e)
+                    const struct cuda_random_piece *piece, CUstream stream, struct err *e)
 {
     struct maker *k = self;
     struct tensor made = *t;
@@ -172,7 +172,8 @@ static enum st make(void *self, const struct tensor *t, uint64_t seed, enum dtyp
     made.data = f;
     tensor_convert(&made, 0, n, dtype, out);
     k->made++;
-    return gpu_upload(k->g, to, out, n * dtype_bytes(dtype), stream, e);
+    assert_true(piece->first == 0 && piece->n == (int64_t)n && piece->width == 0);
+    return gpu_upload(k->g, piece->to, out, n * dtype_bytes(dtype), stream, e);
 }
 
 static void random_ones_too(void **state)
