@@ -103,10 +103,8 @@ enum st cuda_forward_check(const struct model *m, enum cuda_dtype t, struct err 
                 {"vocab_size", m->vocab, 1, 1 << 24}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         TRY(check_row(m, t, rows[i].name, rows[i].value, rows[i].multiple_of, rows[i].most, e));
-    for (int64_t i = 0; i < m->layers; i++) {
-        const int64_t least = model_experts(m, i) && step < 8 ? 8 : step;
-        TRY(check_row(m, t, "intermediate_size", model_intermediate(m, i), least, 1 << 20, e));
-    }
+    for (int64_t i = 0; i < m->layers; i++)
+        TRY(check_row(m, t, "intermediate_size", model_intermediate(m, i), step, 1 << 20, e));
     return ST_OK;
 }
 

@@ -207,7 +207,7 @@ struct cuda_experts_args {
     void *out;                     /* elem [pairs, outs] */
     long long weight_step, bias_step; /* elements from one expert's to the next's */
     int experts, k, share;
-    int in, outs, act; /* in and outs multiples of 16 bytes; outs of gated ones of 8 */
+    int in, outs, act; /* in and outs multiples of 16 bytes */
     float alpha, limit;
 };
 

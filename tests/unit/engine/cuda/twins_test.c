@@ -267,7 +267,8 @@ static void forward(struct twin_model *x, int start, int tokens, bool decode)
     if (decode) /* cut where it has more than 64 keys */
         cuda_parts_plan(x->segments, 1, &limits, x->parts, x->runs, &x->step);
     x->row_token = tokens - 1;
-    run(CUDA_EMBED, &(struct cuda_embed_args){x->batch, x->embedding, x->x, (int)m->hidden}, x->t);
+    run(CUDA_EMBED, &(struct cuda_embed_args){x->batch, x->embedding, x->x, (int)m->hidden, 0},
+        x->t);
     if (m->emb_norm)
         run(CUDA_NORM,
             &(struct cuda_norm_args){.count = &x->step.n_tokens,
