@@ -1,5 +1,7 @@
 #include "serve/decode_set.h"
 
+#include "base/vec.h"
+
 void decode_set_init(struct decode_set *s, struct arena *a, int64_t block_size, bool with_ids)
 {
     *s = (struct decode_set){.block_size = block_size};
@@ -25,6 +27,41 @@ static int64_t last_query(const struct decode_set *s, const struct request *q)
     return decode_set_kv(s, q) + 1 + s->draft_tokens;
 }
 
+void decode_set_with_looks(struct decode_set *s, struct arena *a)
+{
+    s->looks = arena_array(a, struct link, DECODE_WHEEL);
+    for (int i = 0; i < DECODE_WHEEL; i++)
+        link_init(&s->looks[i]);
+}
+
+static void look_at(struct decode_set *s, struct request *q, int64_t kv, int64_t now)
+{
+    q->look_kv = kv;
+    q->look = s->tick + (kv > now ? kv - now : 0);
+    link_push(&s->looks[q->look % DECODE_WHEEL], &q->phase);
+}
+
+void decode_set_look_at(struct decode_set *s, struct request *q, int64_t kv)
+{
+    link_remove(&q->phase);
+    look_at(s, q, kv, decode_set_kv(s, q));
+}
+
+void decode_set_due(const struct decode_set *s, struct request_list *out)
+{
+    const struct link *head = &s->looks[s->tick % DECODE_WHEEL];
+    for (struct link *l = head->next; l != head; l = l->next) {
+        struct request *q = LINK_OF(l, struct request, phase);
+        if (q->look != s->tick)
+            continue;
+        vec_push(out, q);
+        size_t i = out->n - 1;
+        for (; i > 0 && out->p[i - 1]->admission > q->admission; i--)
+            out->p[i] = out->p[i - 1];
+        out->p[i] = q;
+    }
+}
+
 /* The phase at which a member with q->kv tokens at tick q->t0 has a full last block. */
 static int64_t crossing_phase(const struct decode_set *s, const struct request *q)
 {
@@ -47,6 +84,8 @@ void decode_set_join(struct decode_set *s, struct request *q, int64_t tokens)
         if (s->phases)
             link_push(&s->phases[p], &q->phase);
     }
+    if (s->looks)
+        look_at(s, q, q->look_kv, q->kv);
     if (s->n == 0 || q->kv - q->t0 >= s->longest) {
         s->longest = q->kv - q->t0;
         s->longest_left = false;
@@ -66,6 +105,8 @@ void decode_set_leave(struct decode_set *s, struct request *q)
         if (s->phases)
             link_remove(&q->phase);
     }
+    if (s->looks)
+        link_remove(&q->phase);
     s->longest_left |= q->kv - q->t0 == s->longest;
     if (s->spans.n)
         span_sums_remove(&s->spans, last_query(s, q), s->tick);

@@ -32,12 +32,17 @@ struct decode_set {
     struct span_sums spans; /* keys that queries see; of models whose queries all see all: none */
     struct link *phases;    /* [block_size] the same as lists; NULL without block ids */
     struct link wheel[DECODE_WHEEL];
+    struct link *looks; /* [DECODE_WHEEL] with KV groups: members by the tick of their next look;
+                           NULL = one table of blocks serves all layers */
 };
 
 void decode_set_init(struct decode_set *s, struct arena *a, int64_t block_size, bool with_ids);
 
 /* Of a model with spans; draft_tokens is set, and the set is empty. */
 void decode_set_see(struct decode_set *s, struct arena *a, const struct key_spans *spans);
+/* With KV groups (serve/kv_tables.h): members take no blocks by themselves; each has a tick before
+ * which its tables are looked at. */
+void decode_set_with_looks(struct decode_set *s, struct arena *a);
 
 /* q has kv tokens in the cache, in n_blocks just enough or reserved blocks, and emits `tokens` >= 1
  * more. */
@@ -66,6 +71,11 @@ static inline int64_t decode_set_blocks(const struct decode_set *s)
 
 /* Those of them for q. */
 int64_t decode_set_needs(const struct decode_set *s, const struct request *q);
+
+/* Appends the members to be looked at before the next tick, in order of admission. */
+void decode_set_due(const struct decode_set *s, struct request_list *out);
+/* q, which was due, is next looked at with so many tokens in the cache. */
+void decode_set_look_at(struct decode_set *s, struct request *q, int64_t kv);
 
 /* Call before the tick in which q emits `extra` tokens more than one. Without block ids. */
 void decode_set_skip(struct decode_set *s, struct request *q, int64_t extra);

@@ -30,6 +30,22 @@ void detached_add(struct replica *r, struct request *q)
     }
 }
 
+int64_t detached_in_flight(const struct replica *r, const struct request *q)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; r->in_flight && i < r->max_in_flight; i++) {
+        const struct flight *f = &r->flights[i];
+        if (!f->out)
+            continue;
+        n += decodes_in(f, q);
+        for (size_t k = 0; k < f->chunk_requests.n; k++)
+            n += f->chunk_requests.p[k] == q ? f->chunks.p[k].tokens : 0;
+        for (size_t k = 0; k < f->detached.n; k++)
+            n += f->detached.p[k].q == q && f->detached.p[k].decodes;
+    }
+    return n;
+}
+
 bool detached_holds(const struct flight *f, const struct request *q)
 {
     for (size_t i = 0; i < f->detached.n; i++)

@@ -17,6 +17,9 @@ void detached_add(struct replica *r, struct request *q);
  * delivered so far and its part of the lane's time. */
 void detached_leave_decodes(struct replica *r, struct request *q);
 
+/* Tokens of q in batches that are out. O(batches in flight) and O(chunks of these). */
+int64_t detached_in_flight(const struct replica *r, const struct request *q);
+
 bool detached_holds(const struct flight *f, const struct request *q);
 
 /* f came back: tokens of those taken out of it. */

@@ -6,6 +6,8 @@
 #include "base/arena.h"
 #include "serve/prefix.h"
 
+struct kv_pool;
+
 struct kv {
     int64_t block_size, num_blocks;
     int64_t free;      /* free blocks */
@@ -14,6 +16,8 @@ struct kv {
     int32_t *ids; /* [num_blocks] stack of free ids, ids[free - 1] is next; NULL = count only */
     struct prefix_cache
         *cache; /* replaces the stack; NULL = off. Then `free` counts blocks without a holder */
+    struct kv_pool *pool; /* where layers keep different things (serve/kv_tables.h): in place of
+                             both; NULL = one table of blocks serves all layers */
 };
 
 /* watermark is a fraction: floor(watermark * num_blocks) blocks. */

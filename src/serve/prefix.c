@@ -120,6 +120,13 @@ void prefix_name(struct prefix_cache *c, int32_t block, uint64_t name)
     *bucket = block;
 }
 
+void prefix_unname(struct prefix_cache *c, int32_t block)
+{
+    ASSERT(c->blocks[block].name);
+    c->epoch++;
+    forget(c, &c->blocks[block]);
+}
+
 int32_t prefix_find(const struct prefix_cache *c, uint64_t name)
 {
     int32_t id = c->buckets[name & c->mask];
@@ -167,8 +174,7 @@ static uint64_t name_of(const struct prefix_cache *c, const struct request *q, u
     return mix(mix(h, BY_REQUEST), (uint64_t)q->seq);
 }
 
-/* The names of q's first n blocks. */
-static const uint64_t *names_of(const struct prefix_cache *c, const struct request *q, int64_t n)
+const uint64_t *prefix_names(const struct prefix_cache *c, const struct request *q, int64_t n)
 {
     struct request_prefix *p = q->prefix;
     if (n > p->cap) {
@@ -203,7 +209,7 @@ void request_prefix_free(struct request_prefix **p)
 int64_t prefix_hits(const struct prefix_cache *c, const struct request *q)
 {
     int64_t n = (q->prefill - 1) / c->block_size, hits = 0;
-    const uint64_t *names = names_of(c, q, n);
+    const uint64_t *names = prefix_names(c, q, n);
     while (hits < n && prefix_find(c, names[hits]) >= 0)
         hits++;
     return hits;
@@ -228,7 +234,7 @@ void prefix_name_blocks(struct prefix_cache *c, struct request *q, int64_t token
     int64_t n = tokens / c->block_size;
     if (n <= p->named)
         return;
-    const uint64_t *names = names_of(c, q, n);
+    const uint64_t *names = prefix_names(c, q, n);
     for (; p->named < n; p->named++)
         prefix_name(c, q->blocks[p->named], names[p->named]);
 }

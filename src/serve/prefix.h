@@ -81,6 +81,7 @@ bool prefix_drop(struct prefix_cache *c, int32_t block);
 /* The n blocks to be taken next lose their names. */
 void prefix_forget(struct prefix_cache *c, int64_t n);
 void prefix_name(struct prefix_cache *c, int32_t block, uint64_t name); /* a held, nameless block */
+void prefix_unname(struct prefix_cache *c, int32_t block);              /* one that has a name */
 int32_t prefix_find(const struct prefix_cache *c, uint64_t name);       /* -1 = none */
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -94,6 +95,9 @@ void prefix_look(struct prefix_cache *c, struct request *q);
 
 /* Blocks that a request would find, without booking anything: for routers. */
 int64_t prefix_hits(const struct prefix_cache *c, const struct request *q);
+
+/* The names of q's first n blocks of c->block_size tokens. */
+const uint64_t *prefix_names(const struct prefix_cache *c, const struct request *q, int64_t n);
 
 /* Names the blocks of q's table that `tokens` tokens fill. */
 void prefix_name_blocks(struct prefix_cache *c, struct request *q, int64_t tokens);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "serve/detached.h"
+#include "serve/kv_tables.h"
 #include "serve/tokens.h"
 
 static struct slot_view view_slot(void *self, int32_t slot)
@@ -30,7 +31,12 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     link_init(&r->received);
     r->only_prefills = index < p->prefill_replicas;
     kv_init(&r->kv, run->a, p->block_size, p->num_blocks, p->watermark, r->computes);
-    if (p->prefix_caching) {
+    r->max_in_flight = ex.ops->max_in_flight(ex.self);
+    if (p->kv_groups) {
+        kv_pool_init(&r->kv, run->a, p->kv_groups, p->prefix_caching,
+                     p->max_model_len ? p->max_model_len : INT64_MAX,
+                     r->max_in_flight * run->sched->max_batch_tokens(p, p->max_model_len));
+    } else if (p->prefix_caching) {
         kv_cache_prefixes(&r->kv, run->a, r->computes);
         r->kv.cache->nameless_first = run->sched->traits & SCHED_NAMELESS_FIRST;
     }
@@ -40,12 +46,13 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     r->n_lanes = executor_lanes(&ex);
     r->lanes = arena_array(run->a, struct lane, r->n_lanes + 1);
     for (int32_t i = 0; i <= r->n_lanes; i++) {
-        decode_set_init(&r->lanes[i].set, run->a, p->block_size, kv_has_ids(&r->kv));
+        decode_set_init(&r->lanes[i].set, run->a, p->block_size, kv_has_ids(&r->kv) && !r->kv.pool);
+        if (r->kv.pool)
+            decode_set_with_looks(&r->lanes[i].set, run->a);
         r->lanes[i].set.draft_tokens = (int32_t)p->draft_tokens;
         decode_set_see(&r->lanes[i].set, run->a, &p->spans);
         link_init(&r->lanes[i].ready);
     }
-    r->max_in_flight = ex.ops->max_in_flight(ex.self);
     r->turns = executor_turns(&ex);
     r->per_lane = r->turns ? 2 : r->max_in_flight / r->n_lanes;
     r->shares = run->sched->traits & SCHED_SHARES && r->n_lanes > 1 && r->per_lane == 1;
@@ -81,6 +88,7 @@ void replica_free(struct replica *r)
         vec_free(&l->zombies);
         vec_free(&l->ends_ns);
     }
+    kv_pool_free(&r->kv);
     vec_free(&r->slots);
     vec_free(&r->over);
     vec_free(&r->free_slots);
@@ -188,17 +196,21 @@ static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_
     }
     q->lane = lane;
     q->chunk_batch = r->lanes[lane].submitted + 1;
-    if (r->kv.cache)
+    if (r->kv.cache && !r->kv.pool)
         prefix_name_blocks(r->kv.cache, q, q->kv + tokens);
 }
 
 bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens)
 {
     int64_t more = kv_blocks_for(&r->kv, q->kv + tokens) - q->n_blocks;
-    if (more > r->kv.free)
+    if (r->kv.pool) {
+        if (!kv_tables_extend(&r->kv, q, q->kv, tokens, q->kv - detached_in_flight(r, q)))
+            return false;
+    } else if (more > r->kv.free) {
         return false;
-    if (more > 0)
+    } else if (more > 0) {
         kv_take(&r->kv, q, more);
+    }
     add_chunk(r, lane, q, tokens);
     return true;
 }
@@ -209,7 +221,9 @@ struct request *replica_head(struct replica *r)
         struct request *q = queue_at(&r->waiting, r->head);
         if (q->pending)
             continue;
-        if (r->kv.cache)
+        if (r->kv.pool)
+            kv_tables_look(&r->kv, q);
+        else if (r->kv.cache)
             prefix_look(r->kv.cache, q);
         return q;
     }
@@ -217,13 +231,19 @@ struct request *replica_head(struct replica *r)
     return NULL;
 }
 
+/* Preempted requests that are passed over keep their slots. */
+static bool has_slot(const struct replica *r, const struct request *q)
+{
+    return !r->computes || q->slot >= 0 || r->free_slots.n ||
+           (int64_t)r->slots.n < r->run->p->batch_cap;
+}
+
 bool replica_can_admit(const struct replica *r, int64_t reserve_tokens)
 {
     const struct request *q = queue_at(&r->waiting, r->head);
     int64_t blocks = kv_admission(&r->kv, q, reserve_tokens);
-    if (r->computes && q->slot < 0 && !r->free_slots.n &&
-        (int64_t)r->slots.n == r->run->p->batch_cap)
-        return false; /* preempted requests that are passed over keep theirs */
+    if (!has_slot(r, q))
+        return false;
     if (r->active == 0)
         return blocks <= r->kv.free;
     return r->active < r->run->p->batch_cap && r->kv.free - blocks >= r->kv.watermark;
@@ -250,7 +270,8 @@ static void give_slot(struct replica *r, struct request *q)
     vec_push(&r->slots, q);
 }
 
-void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens)
+/* The head of the queue is a prefill from now on. */
+static struct request *begin_prefill(struct replica *r)
 {
     struct request *q = request_queue_take(&r->waiting, r->head);
     r->head = 0;
@@ -261,6 +282,12 @@ void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int6
     link_push(&r->prefills, &q->list);
     hold(r, q);
     r->waiting_tokens -= q->prefill;
+    return q;
+}
+
+void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens)
+{
+    struct request *q = begin_prefill(r);
     if (kv_has_ids(&r->kv) && !q->blocks) {
         q->blocks_cap = kv_blocks_for(&r->kv, q->w.num_prefill_tokens + q->w.num_decode_tokens - 1);
         q->blocks = mem_alloc((size_t)q->blocks_cap * sizeof *q->blocks);
@@ -270,6 +297,31 @@ void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int6
     kv_take(&r->kv, q, kv_blocks_for(&r->kv, reserve_tokens) - q->n_blocks);
     q->fixed_blocks = reserve_tokens >= q->w.num_prefill_tokens + q->w.num_decode_tokens - 1;
     add_chunk(r, lane, q, tokens);
+}
+
+bool replica_admit_tables(struct replica *r, int32_t lane, int64_t tokens)
+{
+    const struct serve_params *p = r->run->p;
+    struct request *q = queue_at(&r->waiting, r->head);
+    if (r->active >= p->batch_cap || !has_slot(r, q) ||
+        !kv_tables_admit(&r->kv, q, tokens, p->reserve_full_prompt,
+                         r->active ? r->kv.watermark : 0))
+        return false;
+    begin_prefill(r);
+    q->fixed_blocks = true; /* the decode set takes none for it */
+    q->look_kv = 0;
+    add_chunk(r, lane, q, tokens);
+    return true;
+}
+
+bool replica_decode_tables(struct replica *r, struct request *q)
+{
+    struct decode_set *set = &r->lanes[q->lane].set;
+    const int64_t kv = decode_set_kv(set, q), processed = kv - detached_in_flight(r, q);
+    if (!kv_tables_extend(&r->kv, q, kv, 1, processed))
+        return false;
+    decode_set_look_at(set, q, kv_tables_next(&r->kv, q, kv, processed));
+    return true;
 }
 
 bool replica_may_preempt(const struct replica *r, int32_t lane)
@@ -304,12 +356,17 @@ static bool emitted_since(const struct replica *r, const struct request *q)
 
 void replica_give_blocks(struct replica *r, struct request *q)
 {
-    if (r->kv.cache) {
-        int64_t known = q->w.num_prefill_tokens + q->delivered;
-        if (r->run->sched->traits & SCHED_NAMELESS_FIRST && emitted_since(r, q))
-            known--;
-        prefix_name_blocks(r->kv.cache, q, q->kv < known ? q->kv : known);
+    int64_t known = q->w.num_prefill_tokens + q->delivered;
+    if (r->kv.cache && r->run->sched->traits & SCHED_NAMELESS_FIRST && emitted_since(r, q))
+        known--;
+    if (q->kv < known)
+        known = q->kv;
+    if (r->kv.pool) {
+        kv_tables_give(&r->kv, q, known);
+        return;
     }
+    if (r->kv.cache)
+        prefix_name_blocks(r->kv.cache, q, known);
     kv_give(&r->kv, q);
 }
 

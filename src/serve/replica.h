@@ -252,6 +252,13 @@ bool replica_can_admit(const struct replica *r, int64_t reserve_tokens);
  * starting at head->kv. Where that covers all it will need, no more are taken later. */
 void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens);
 
+/* With KV groups (r->kv.pool), in place of the two: admits the head of the queue with a first chunk
+ * of `tokens`. False, and nothing done, where batch cap, blocks or watermark do not allow it. */
+bool replica_admit_tables(struct replica *r, int32_t lane, int64_t tokens);
+/* And makes room for the next token of q, a decode that is due. False where blocks do not suffice.
+ */
+bool replica_decode_tables(struct replica *r, struct request *q);
+
 /* Requests that a lane may hold: its share of the batch cap, at least 1. */
 static inline int64_t replica_lane_cap(const struct replica *r)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "artifact/run.h"
-#include "serve/prefix.h"
+#include "serve/kv_tables.h"
 
 enum { POOL_CHUNK = 64 };
 
@@ -34,6 +34,7 @@ void request_give(struct request_pool *p, struct request *q)
     mem_free(q->blocks);
     q->ids = q->blocks = NULL;
     request_prefix_free(&q->prefix);
+    request_tables_free(&q->tables);
     link_add_after(&p->free, &q->list); /* the next one taken is still in the cache */
 }
 

@@ -6,6 +6,7 @@
 #include "workload/workload.h"
 
 struct request_prefix;
+struct request_tables;
 
 enum request_state {
     REQUEST_WAITING, /* in the replica's queue; no blocks */
@@ -61,11 +62,13 @@ enum request_reject {
 struct request {
     struct link list;  /* free list, prefills, ready or decode set */
     struct link wheel; /* decode set: by the tick of the last token */
-    struct link phase; /* decode set with block ids: by the tick of the next new block */
+    struct link phase; /* decode set with block ids: by the tick of the next new block; with KV
+                          groups: by the tick of the next look at its tables */
 
     /* In a decode set, kv tokens and tokens generated are derived from these and the set's tick. */
     int64_t t0;     /* set's tick at joining */
     int64_t finish; /* tick whose batch emits the last token */
+    int64_t look;   /* with KV groups: tick before which its tables are looked at */
     int64_t order;  /* key of the ascending order in the set, set by the policy before joining */
 
     int64_t kv;         /* tokens in the cache; in a set: at joining */
@@ -90,6 +93,8 @@ struct request {
     int64_t last_token_ns, outside_ns; /* outside: between engine and client, of the first token */
     int32_t *ids;                      /* prompt and tokens so far, where they are known; heap */
     struct request_prefix *prefix;     /* with prefix caching (serve/prefix.h); heap */
+    struct request_tables *tables;     /* with KV groups (serve/kv_tables.h); heap */
+    int64_t look_kv; /* with KV groups: tokens in the cache at its next look while it decodes */
 
     struct spent spent;  /* by the batches delivered; while decoding: those before joining */
     struct spent joined; /* the lane's, when the last chunk was delivered */
@@ -121,6 +126,11 @@ static inline int64_t request_chunk(const struct request *q, int64_t room)
 {
     return request_prefill_left(q) < room ? request_prefill_left(q) : room;
 }
+
+struct request_list { /* a VEC */
+    struct request **p;
+    size_t n, cap;
+};
 
 /* Requests by the thousand, reused; addresses never move. */
 struct request_pool {

@@ -1,5 +1,7 @@
 #include "serve/router.h"
 
+#include "serve/kv_tables.h"
+
 #include <string.h>
 
 #include "base/hash.h"
@@ -54,6 +56,9 @@ static int32_t fewest_outstanding(struct router_state *s, const struct replica *
 static int64_t blocks_to_do(const struct replica *r, const struct request *q)
 {
     const struct kv *kv = &r->kv;
+    if (kv->pool) /* as if all layers were full */
+        return kv_blocks_for(kv, q->prefill) - kv_tables_hits(kv, q) / kv->block_size +
+               kv_blocks_for(kv, r->waiting_tokens) + kv->num_blocks - kv->free;
     return kv_blocks_for(kv, q->prefill) - prefix_hits(kv->cache, q) +
            kv_blocks_for(kv, r->waiting_tokens) + kv->num_blocks - kv->free;
 }

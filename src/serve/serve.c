@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "serve/kv_tables.h"
 #include "serve/router.h"
 #include "serve/tokens.h"
 #include "serve/transfer.h"
@@ -76,8 +77,12 @@ static enum request_reject judge(const struct loop *l, struct request *q)
         return REJECT_MAX_MODEL_LEN;
     int64_t kv = prompt + output - 1 + p->draft_tokens;
     q->limit = p->num_blocks;
-    q->needs = l->run.sched->blocks_needed ? l->run.sched->blocks_needed(p, kv)
-                                           : (kv + p->block_size - 1) / p->block_size;
+    const struct kv_pool *pool = l->replicas[0].kv.pool;
+    if (pool)
+        q->needs = kv_groups_needed(pool->groups, kv, pool->in_flight);
+    else
+        q->needs = l->run.sched->blocks_needed ? l->run.sched->blocks_needed(p, kv)
+                                               : (kv + p->block_size - 1) / p->block_size;
     return q->needs > q->limit ? REJECT_KV_BLOCKS : REJECT_NONE;
 }
 
@@ -135,6 +140,8 @@ static enum st take(struct loop *l, struct request **out, struct err *e)
     q->reject = judge(l, q);
     if (l->run.p->prefix_caching)
         q->prefix = request_prefix_new();
+    if (l->run.p->kv_groups)
+        q->tables = request_tables_new(l->run.p->kv_groups->n);
     q->prefill = q->w.num_prefill_tokens;
     if (l->wants_ids && q->reject == REJECT_NONE) {
         size_t n = (size_t)(q->w.num_prefill_tokens + q->w.num_decode_tokens);

@@ -15,6 +15,13 @@ A case is a folder as record.py writes it. Its args become these settings:
     --async 0|1          scheduler.async_scheduling=off|serial: in the recordings host time is not
                          overlapped
     --pp N               parallel.pp=N
+    --max-model-len N    scheduler.max_model_len (65536)
+
+A case with a config.json is of a model whose layers keep different things. vllm_replay serves it
+(--replay), with the batch times of the recording, and its KV groups are compared to vLLM's too:
+
+    --hybrid 0|1         vLLM's --disable-hybrid-kv-cache-manager (1)
+    --chunked 0|1        VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE (0)
 
 FOLDER may be `shared`: vllm_sched of the test data beside the repository (TWINFER_TEST_DATA, or
 ../shared/data).
@@ -26,6 +33,7 @@ case there."""
 import argparse
 import csv
 import gzip
+import io
 import os
 import shutil
 import subprocess
@@ -41,6 +49,7 @@ def arguments():
     p.add_argument("folder")
     p.add_argument("cases", nargs="*")
     p.add_argument("--bundle")
+    p.add_argument("--replay")
     return p.parse_args()
 
 
@@ -55,6 +64,9 @@ def case_options(text):
     p.add_argument("--async", default="0", dest="async_")
     p.add_argument("--pp", default="1")
     p.add_argument("--ids")
+    p.add_argument("--max-model-len", default="65536")
+    p.add_argument("--hybrid", default="1")
+    p.add_argument("--chunked", default="0")
     return p.parse_args(text.split())
 
 
@@ -74,6 +86,13 @@ def settings(o):
     if o.long_prefill != "0":
         s.append("scheduler.long_prefill_token_threshold=" + o.long_prefill)
     return s
+
+
+def output(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit("%s\n%s" % (" ".join(command), done.stderr))
+    return done.stdout
 
 
 def run(command):
@@ -99,22 +118,42 @@ def simulated(twinfer, bundle, case, o, tmp):
             *settings(o), "out=" + out,
         ]
     )
-    batches = {}
     with open(os.path.join(out, "batches.csv"), newline="") as f:
-        for r in csv.DictReader(f):
-            start, end = int(r["start_ns"]) / 1e9, (int(r["start_ns"]) + int(r["duration_ns"])) / 1e9
-            key = int(r["iteration"])
-            if key in batches:
-                batches[key]["end"] = end
-                continue
-            batches[key] = {
-                "start": start,
-                "end": end,
-                "pf": int(r["num_prefill_tokens"]),
-                "nd": int(r["num_decode_tokens"]),
-                "bs": int(r["batch_size"]),
-                "kv": int(r["kv_blocks"]),
-            }
+        return read_batches(f)
+
+
+def replayed(replay, twinfer, case, o, tmp):
+    """By vllm_replay; None where its groups are not vLLM's."""
+    config = os.path.join(case, "config.json")
+    keys = ("budget", "max_num_seqs", "blocks", "watermark", "long_prefill", "prefix", "pp", "max_model_len",
+            "hybrid", "chunked")
+    words = ["%s=%s" % (k, getattr(o, k)) for k in keys] + ["async=" + o.async_]
+    with open(os.path.join(case, "groups")) as f:
+        theirs = f.read()
+    ours = output([replay, config, "--groups", *words])
+    if ours != theirs:
+        print("    vllm's groups:\n%s    twinfer's:\n%s" % (theirs, ours))
+        return None
+    path = workload(twinfer, case, tmp).split("=", 1)[1]
+    return read_batches(io.StringIO(output([replay, config, path, *words])))
+
+
+def read_batches(f):
+    batches = {}
+    for r in csv.DictReader(f):
+        start, end = int(r["start_ns"]) / 1e9, (int(r["start_ns"]) + int(r["duration_ns"])) / 1e9
+        key = int(r["iteration"])
+        if key in batches:
+            batches[key]["end"] = end
+            continue
+        batches[key] = {
+            "start": start,
+            "end": end,
+            "pf": int(r["num_prefill_tokens"]),
+            "nd": int(r["num_decode_tokens"]),
+            "bs": int(r["batch_size"]),
+            "kv": int(r["kv_blocks"]),
+        }
     return [batches[k] for k in sorted(batches)]
 
 
@@ -158,7 +197,12 @@ def main():
         with open(os.path.join(case, "args")) as f:
             o = case_options(f.read())
         tmp = tempfile.mkdtemp()
-        ours = simulated(a.twinfer, a.bundle or os.path.join(a.folder, "bundle"), case, o, tmp)
+        if os.path.exists(os.path.join(case, "config.json")):
+            if not a.replay:
+                sys.exit("%s: needs --replay" % name)
+            ours = replayed(a.replay, a.twinfer, case, o, tmp) or []
+        else:
+            ours = simulated(a.twinfer, a.bundle or os.path.join(a.folder, "bundle"), case, o, tmp)
         shutil.rmtree(tmp)
         theirs = recorded(case)
         d = first_difference(theirs, ours)

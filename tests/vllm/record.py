@@ -2,7 +2,8 @@
 """Records what vLLM's own scheduler decides, as cases for compare.py.
 
     record.py VLLM CASE [--budget N] ...      one case from CASE/trace.csv (and CASE/ids.jsonl)
-    record.py VLLM FOLDER --random N --seed S N cases of random settings and workloads
+    record.py VLLM FOLDER --random N --seed S N cases of random settings and workloads; --model NAME:
+                                              of a model of models.py ("any": each of one of them)
 
 VLLM is a folder that holds the Python files of the vllm wheel (`pip download --no-deps vllm==0.33.0`,
 then unzip); nothing else needs to be installed. The Scheduler, AsyncScheduler, KVCacheManager and
@@ -14,7 +15,8 @@ step_with_batch_queue, and the times of batches are those of cases/bundle:
     0.01 ms a token + 32 (1e-7 ms (c kv + c (c + 1) / 2) + 0.001 ms) a chunk of c tokens behind kv
                     + 32 (1e-6 ms sum of kv + 0.001 ms) when sequences decode
 
-A case is a folder: args, trace.csv, ids.jsonl where prompts share prefixes, batches.csv.gz (a row a
+A case is a folder: args, config.json where layers keep different things and then `groups`, the KV
+groups that vLLM makes of it (specs.py), trace.csv, ids.jsonl where prompts share prefixes, batches.csv.gz (a row a
 step: pf prompt tokens, nd decoding sequences, bs sequences, kv blocks in use after scheduling, and
 when it was scheduled, started and ended), requests.csv.gz, summary.json."""
 
@@ -32,13 +34,20 @@ import sys
 import types
 from types import SimpleNamespace
 
+import models
+import specs
+
 REAL = (
     "vllm.distributed.utils",
+    "vllm.model_executor.layers.mamba.mamba_utils",
+    "vllm.platforms.interface",
     "vllm.v1.core.block_pool",
     "vllm.v1.core.encoder_cache_manager",
     "vllm.v1.core.kv_cache_coordinator",
+    "vllm.v1.core.kv_cache_config_builder",
     "vllm.v1.core.kv_cache_manager",
     "vllm.v1.core.kv_cache_metrics",
+    "vllm.v1.core.kv_cache_planning",
     "vllm.v1.core.kv_cache_utils",
     "vllm.v1.core.sched.async_scheduler",
     "vllm.v1.core.sched.interface",
@@ -176,6 +185,11 @@ def load(root):
     import vllm.envs
 
     vllm.envs.VLLM_PP_LAYER_PARTITION = None
+    vllm.envs.VLLM_SSM_CONV_STATE_LAYOUT = None
+    import vllm.distributed
+
+    vllm.distributed.divide = lambda a, b: a // b
+    specs.prepare()
     return Scheduler, AsyncScheduler
 
 
@@ -221,7 +235,8 @@ def configuration(a):
     return Absent(
         scheduler_config=scheduler,
         cache_config=Absent(
-            num_gpu_blocks=a.blocks + 1, enable_prefix_caching=bool(a.prefix), block_size=BLOCK
+            num_gpu_blocks=a.blocks + 1, enable_prefix_caching=bool(a.prefix), block_size=BLOCK,
+            cache_dtype="auto", use_replayssm=False, enable_mamba_shared_prefix_checkpoint=False,
         ),
         model_config=Absent(
             max_model_len=a.max_model_len, uses_mrope=False, is_encoder_decoder=False,
@@ -245,17 +260,29 @@ def make_scheduler(classes, a):
     from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
 
     config, in_flight = configuration(a)
-    spec = FullAttentionSpec(block_size=BLOCK, num_kv_heads=8, head_size=128, dtype=None)
+    block = hash_block = BLOCK
+    groups = [KVCacheGroupSpec(["l"], FullAttentionSpec(BLOCK, num_kv_heads=8, head_size=128, dtype=None))]
+    if a.config:
+        groups, _, _ = specs.groups_of(a.config, spec_settings(a), config)
+        block, hash_block = specs.block_sizes(groups, config.cache_config, config, a.blocks + 1)
     kv = KVCacheConfig(
-        num_blocks=a.blocks + 1, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["l"], spec)]
+        num_blocks=a.blocks + 1, kv_cache_tensors=[], kv_cache_groups=groups,
+        prefix_cache_retention_interval=0,
     )
     kv.__dict__["needs_kv_cache_zeroing"] = False
-    kv.__dict__["has_mamba_layers"] = False
     grammar = SimpleNamespace(accept_tokens=lambda request, tokens: True)
-    return classes[1 if a.async_ else 0](config, kv, grammar, BLOCK), in_flight
+    scheduler = classes[1 if a.async_ else 0](config, kv, grammar, block, hash_block or block)
+    return scheduler, in_flight, hash_block or block
 
 
-def make_request(a, i, prompt, output, ids):
+def spec_settings(a):
+    return specs.Settings(
+        prefix=bool(a.prefix), max_model_len=a.max_model_len, hybrid=bool(a.hybrid),
+        chunked=bool(a.chunked),
+    )
+
+
+def make_request(a, i, prompt, output, ids, hash_block):
     from vllm.v1.core import kv_cache_utils
     from vllm.v1.request import Request
 
@@ -273,7 +300,7 @@ def make_request(a, i, prompt, output, ids):
         skip_reading_prefix_cache=None,
     )
     kv_cache_utils.NONE_HASH = b"none"
-    hasher = kv_cache_utils.get_request_block_hasher(BLOCK, hashed) if a.prefix else None
+    hasher = kv_cache_utils.get_request_block_hasher(hash_block, hashed) if a.prefix else None
     request = Request(str(i), tokens, params, None, arrival_time=0.0, block_hasher=hasher)
     request.structured_output_request = None
     from vllm.v1.request import RequestStatus
@@ -293,7 +320,7 @@ def stage_shares(stages):
 class Engine:
     def __init__(self, classes, a, requests):
         self.a, self.requests = a, requests
-        self.scheduler, self.size = make_scheduler(classes, a)
+        self.scheduler, self.size, self.hash_block = make_scheduler(classes, a)
         self.pool = self.scheduler.kv_cache_manager.block_pool
         self.free_s = [0.0] * a.pp
         self.share = stage_shares(a.pp)
@@ -369,7 +396,7 @@ class Engine:
         while True:
             while arrived < len(self.requests) and self.requests[arrived][0] <= now:
                 _, prompt, output, ids = self.requests[arrived]
-                self.scheduler.add_request(make_request(self.a, arrived, prompt, output, ids))
+                self.scheduler.add_request(make_request(self.a, arrived, prompt, output, ids, self.hash_block))
                 arrived += 1
             if len(self.queue) < self.size and self.scheduler.get_num_unfinished_requests():
                 self.schedule(now)
@@ -413,7 +440,21 @@ def write_gz(path, header, rows):
         z.write(text.getvalue().encode())
 
 
+def load_config(case, a):
+    """The case's config.json: whose layers keep what; without one all of them keep all."""
+    path = os.path.join(case, "config.json")
+    a.config = None
+    if os.path.exists(path):
+        with open(path) as f:
+            a.config = json.load(f)
+
+
 def record(classes, case, a):
+    load_config(case, a)
+    if a.config:
+        config, _ = configuration(a)
+        with open(os.path.join(case, "groups"), "w") as f:
+            f.write(specs.describe(*specs.groups_of(a.config, spec_settings(a), config)))
     engine = Engine(classes, a, read_trace(case))
     end = engine.run()
     write_gz(
@@ -442,6 +483,7 @@ def options():
     p.add_argument("case")
     p.add_argument("--random", type=int, default=0)
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--model")
     case_options(p)
     return p
 
@@ -457,12 +499,32 @@ def case_options(p):
     p.add_argument("--pp", type=int, default=1)
     p.add_argument("--ids")
     p.add_argument("--max-model-len", type=int, default=65536)
+    p.add_argument("--hybrid", type=int, default=1)
+    p.add_argument("--chunked", type=int, default=0)
 
 
-def random_case(rng, case):
+def random_model(rng, case, name, args):
+    """Tokens of the largest block and groups, where a model is asked for."""
+    if not name:
+        return 1, 1
+    if name == "any":
+        name = rng.choice(sorted(models.MODELS))
+    config = models.MODELS[name]
+    with open(os.path.join(case, "config.json"), "w") as f:
+        json.dump(config, f)
+        f.write("\n")
+    if name == "llama4" and rng.random() < 0.8:
+        args.extend(["--chunked", "1"])
+    elif rng.random() < 0.1 and not specs.has_states(config):
+        args.extend(["--hybrid", "0"])
+    return models.BLOCKS[name]
+
+
+def random_case(rng, case, model=None):
     """A folder with args and a workload."""
     os.makedirs(case, exist_ok=True)
     args = []
+    longer, wider = random_model(rng, case, model, args)
 
     def pick(name, p, *values):
         if rng.random() < p:
@@ -473,7 +535,8 @@ def random_case(rng, case):
     budget = rng.choice((64, 128, 256, 512, 2048, 8192))
     seqs = min(budget, rng.choice((1, 2, 4, 8, 16, 32, 64, 128)))
     args.extend(["--budget", str(budget), "--max-num-seqs", str(seqs)])
-    args.extend(["--blocks", str(blocks)])
+    args.extend(["--blocks", str(blocks * wider)])
+    blocks *= longer
     pick("--watermark", 0.3, 0.01, 0.02, 0.1)
     pick("--long-prefill", 0.3, 16, 40, 100, 300)
     pick("--async", 0.5, 1)
@@ -482,7 +545,7 @@ def random_case(rng, case):
         args.extend(["--prefix", "1"])
     rate = rng.choice((10, 30, 100)) if tight else rng.choice((1, 4, 10, 30, 100))
     part = rng.choice((2, 4, 8)) if tight else 2
-    most = min(rng.choice((50, 300, 1500, 6000)), blocks * BLOCK // part)
+    most = min(rng.choice((50, 300, 1500, 6000)) * (1 if longer == 1 else 3), blocks * BLOCK // part)
     out_most = blocks * BLOCK // part - 1
     if not tight:
         out_most = min(rng.choice((1, 5, 40, 200)), out_most)
@@ -525,7 +588,7 @@ def main():
     rng = random.Random(a.seed)
     for i in range(a.random):
         case = os.path.join(a.case, "case_%d_%d" % (a.seed, i))
-        random_case(rng, case)
+        random_case(rng, case, a.model)
         with open(os.path.join(case, "args")) as f:
             args = options().parse_args([a.vllm, case, *f.read().split()])
         record(classes, case, args)

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "serve/kv_tables.h"
 #include "serve/replica.h"
 #include "serve/sched/policies.h"
 
@@ -29,6 +30,13 @@ static int64_t most_of_a_prompt(const struct replica *r)
     return cap && r->active + (int64_t)r->waiting.n > 1 ? cap : INT64_MAX;
 }
 
+/* Whoever else is there. */
+static int64_t most_of_a_chunk(const struct serve_params *p)
+{
+    const int64_t budget = token_budget(p), cap = p->long_prefill_token_threshold;
+    return cap && cap < budget ? cap : budget;
+}
+
 static int64_t chunk_of(const struct step *s, const struct request *q)
 {
     return request_chunk(q, s->chunk < s->budget ? s->chunk : s->budget);
@@ -46,10 +54,27 @@ static struct request *preempt_last(struct step *s)
     return victim;
 }
 
+/* The same with KV groups. A chunk that the budget does not reach to where its state is kept leaves
+ * q out of this batch. */
+static bool go_on_tables(struct step *s, struct request *q)
+{
+    const int64_t tokens =
+        kv_tables_split(&s->r->kv, q, chunk_of(s, q), most_of_a_chunk(s->r->run->p));
+    if (tokens == 0)
+        return true;
+    while (!replica_chunk(s->r, s->lane, q, tokens))
+        if (preempt_last(s) == q)
+            return false;
+    s->budget -= tokens;
+    return true;
+}
+
 /* A chunk of q, with room made from the back. False: q itself was preempted. */
 static bool go_on(struct step *s, struct request *q)
 {
     const struct kv *kv = &s->r->kv;
+    if (kv->pool)
+        return go_on_tables(s, q);
     int64_t tokens = chunk_of(s, q);
     while (kv_blocks_for(kv, q->kv + tokens) - q->n_blocks > kv->free - s->owed)
         if (preempt_last(s) == q)
@@ -60,11 +85,33 @@ static bool go_on(struct step *s, struct request *q)
     return true;
 }
 
+/* Room for the decode q, whose tables are due. False: q itself was preempted. */
+static bool decode_tables(struct step *s, struct request *q)
+{
+    while (!replica_decode_tables(s->r, q))
+        if (preempt_last(s) == q)
+            return false;
+    return true;
+}
+
+/* Those decodes alone whose tables are due are looked at. */
+static void decodes_due(struct step *s)
+{
+    struct request_list due = {0};
+    decode_set_due(replica_set(s->r, s->lane), &due);
+    for (size_t i = 0; i < due.n; i++)
+        if (due.p[i]->state == REQUEST_DECODE && !decode_tables(s, due.p[i]))
+            break;
+    vec_free(&due);
+}
+
 /* All decodes stand before the prefills: they are counted, not looked at. */
 static void decodes_first(struct step *s)
 {
     struct replica *r = s->r;
     struct decode_set *set = replica_set(r, s->lane);
+    if (r->kv.pool)
+        decodes_due(s);
     while (decode_set_blocks(set) > r->kv.free) {
         s->owed = r->kv.free; /* a decode wants one block: all have gone to those before it */
         preempt_last(s);
@@ -78,9 +125,14 @@ static void decodes_first(struct step *s)
 }
 
 /* Room for the decode q. False: q itself was preempted. */
-static bool decode_fits(struct step *s, const struct request *q)
+static bool decode_fits(struct step *s, struct request *q)
 {
-    int64_t needs = decode_set_needs(replica_set(s->r, s->lane), q);
+    const struct decode_set *set = replica_set(s->r, s->lane);
+    if (s->r->kv.pool) {
+        s->budget--;
+        return q->look != set->tick || decode_tables(s, q);
+    }
+    int64_t needs = decode_set_needs(set, q);
     while (needs > 0 && s->owed + needs > s->r->kv.free)
         if (preempt_last(s) == q)
             return false;
@@ -120,6 +172,20 @@ static bool mixed(struct replica *r, int32_t lane)
     return first && last && first->admission < last->admission;
 }
 
+/* The same with KV groups. */
+static void admit_tables(struct step *s)
+{
+    struct replica *r = s->r;
+    const struct request *q;
+    while (!s->preempted && s->budget > 0 && r->waiting.n && (q = replica_head(r))) {
+        const int64_t tokens =
+            kv_tables_split(&r->kv, q, chunk_of(s, q), most_of_a_chunk(r->run->p));
+        if (tokens == 0 || !replica_admit_tables(r, s->lane, tokens))
+            return;
+        s->budget -= tokens;
+    }
+}
+
 static void admit(struct step *s)
 {
     struct replica *r = s->r;
@@ -138,6 +204,8 @@ static void next_batch(struct replica *r, int32_t lane)
 {
     struct step s = {
         .r = r, .lane = lane, .budget = token_budget(r->run->p), .chunk = most_of_a_prompt(r)};
+    if (r->kv.pool)
+        kv_pool_step(&r->kv);
     if (r->shares)
         replica_gather(r, lane, r->run->p->batch_cap);
     else
@@ -146,7 +214,10 @@ static void next_batch(struct replica *r, int32_t lane)
         by_admission(&s);
     else
         decodes_first(&s);
-    admit(&s);
+    if (r->kv.pool)
+        admit_tables(&s);
+    else
+        admit(&s);
 }
 
 /* The server's defaults by the memory of a GPU (vllm/engine/arg_utils.py, get_batch_defaults). */
