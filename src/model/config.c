@@ -125,7 +125,7 @@ enum st model_check_modelled(const struct model *m, struct err *e)
 {
     const struct structure *s = m->structure;
     struct key_spans spans;
-    if (m->layered && !spans_of(s, &spans))
+    if (m->layered && !key_spans_of(s, &spans))
         return err_set(e, ST_INPUT,
                        "model %s: more than %d different windows of attention (type %s) are not "
                        "modelled yet",

@@ -347,7 +347,7 @@ void layered_ops(const struct structure *s, struct op_list *out)
 {
     struct rows r = {.s = s, .out = out, .repeat = 1};
     out->n = 0;
-    (void)spans_of(s, &r.spans);
+    (void)key_spans_of(s, &r.spans);
     struct op *emb = add(&r, OP_EMB, AXIS_TOKENS, OP_BEFORE_LAYERS);
     emb->line.token_elements = 2 * hidden(&r);
     for (int32_t i = 0; i < s->outside.n; i++)

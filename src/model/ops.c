@@ -538,7 +538,8 @@ struct key_spans model_spans(const struct model *m)
 {
     struct key_spans out = {0};
     if (m->layered)
-        (void)spans_of(m->structure, &out); /* more than there is room for: model_check_modelled */
+        (void)key_spans_of(m->structure,
+                           &out); /* more than there is room for: model_check_modelled */
     return out;
 }
 
@@ -591,7 +592,8 @@ int64_t model_kv_bytes_held(const struct model *m, int element_bytes)
     for (int64_t i = 0; i < m->layers; i++) {
         const struct attention *t = &m->structure->attention[m->structure->attention_of[i]];
         for (int32_t k = 0; k < t->n_caches; k++)
-            sum += (t->caches[k].elements * element_bytes + t->caches[k].bytes) / t->caches[k].ratio;
+            sum +=
+                (t->caches[k].elements * element_bytes + t->caches[k].bytes) / t->caches[k].ratio;
     }
     return sum > 0 ? sum : element_bytes;
 }

@@ -67,7 +67,7 @@ static bool add_spans(struct key_spans *l, const struct key_span *s, int32_t n)
     return true;
 }
 
-bool spans_of(const struct structure *s, struct key_spans *out)
+bool key_spans_of(const struct structure *s, struct key_spans *out)
 {
     struct key_span found[ATTENTION_CACHES];
     *out = (struct key_spans){0};

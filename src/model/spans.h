@@ -40,8 +40,8 @@ struct key_spans {
 enum { SPAN_ALL = 0 };
 
 /* Of all kinds of attention of s. False: more than SPANS_MOST. */
-bool spans_of(const struct structure *s, struct key_spans *out);
-/* The set that an attention's queries see, and its index reads; 0 = none. Of spans_of(s). */
+bool key_spans_of(const struct structure *s, struct key_spans *out);
+/* The set that an attention's queries see, and its index reads; 0 = none. Of key_spans_of(s). */
 uint32_t spans_attended(const struct key_spans *l, const struct attention *t);
 uint32_t spans_indexed(const struct key_spans *l, const struct attention *t);
 

@@ -43,7 +43,8 @@ static const enum op_kind order[] = {
     OP_MLP_ACT,       OP_MLP_DOWN_PROJ,  OP_MOE_ROUTER,     OP_MOE_UP_PROJ,
     OP_MOE_ACT,       OP_MOE_DOWN_PROJ,  OP_MOE_COMBINE,    OP_ADD,
     OP_FINAL_NORM,    OP_LM_HEAD,        OP_SAMPLE,         OP_GAP,
-    OP_ATTN_OUT_NORM, OP_MLP_OUT_NORM};
+    OP_ATTN_OUT_NORM, OP_MLP_OUT_NORM,   OP_INDEX_PREFILL,  OP_INDEX_DECODE,
+    OP_STATE_PREFILL, OP_STATE_DECODE};
 static_assert(sizeof order / sizeof *order == OP_KINDS, "a kind without a place");
 enum { PLACE_OF_GAP = 23 }; /* what samples of executors that measure no gap had */
 
