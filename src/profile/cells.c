@@ -41,6 +41,25 @@ static double others_s(struct arena *scratch, const struct profile_result *r, in
     return sum;
 }
 
+/* The operator's part of the attention of a sample, where layers of several kinds have some: as its
+ * recorded twin divided. */
+static double share_of(const struct op_list *ops, const struct op *op, const struct sample *s)
+{
+    double all = 0, repeats = 0;
+    int n = 0;
+    for (int i = 0; i < ops->n; i++) {
+        const struct op *other = &ops->ops[i];
+        if (other->axis != op->axis)
+            continue;
+        all += s->op_s[other->row];
+        repeats += other->repeat;
+        n++;
+    }
+    if (n == 1)
+        return 1;
+    return all > 0 ? s->op_s[op->row] / all : op->repeat / repeats;
+}
+
 struct stats cell_point(struct arena *scratch, const struct profile_result *r, const struct op *op,
                         int64_t point)
 {
@@ -48,9 +67,11 @@ struct stats cell_point(struct arena *scratch, const struct profile_result *r, c
     double *v = arena_array(scratch, double, n);
     const bool rest = r->split && is_attention(op);
     const double others = rest ? others_s(scratch, r, point) : 0;
+    struct op_list ops;
+    profile_ops(r, &ops);
     for (size_t i = 0; i < n; i++) {
         const struct sample *s = &r->journal->samples[point].p[i];
-        v[i] = rest ? fmax(whole_s(s) - others, 0) : s->op_s[op->row];
+        v[i] = rest ? fmax(whole_s(s) - others, 0) * share_of(&ops, op, s) : s->op_s[op->row];
         v[i] /= op->repeat;
     }
     return stats_of(v, (int64_t)n);
@@ -153,7 +174,7 @@ struct op_quality cell_quality(struct arena *a, const struct profile_result *r, 
         q.samples += stats[i].n;
     struct grid_set known = {0};
     struct op_table t;
-    op_table_build(a, op->axis, &known, p, q.points, &t);
+    op_table_build_for(a, r->p->model, op, r->limits->n_padded > 0, &known, p, q.points, &t);
     q.loo = op_table_holdout(&t, 0);
     return q;
 }

@@ -19,7 +19,8 @@ struct stats cell_1d(struct arena *scratch, const struct profile_result *r, cons
                      enum cell_passes passes, int64_t x);
 /* The same over the samples of one point. With split, attention is what is left of the whole pass
  * after the other operators' cells: these do not depend on the cache's length, and so the sum of
- * all cells is the pass that was measured, however its recorded twin divided. */
+ * all cells is the pass that was measured, however its recorded twin divided. Attention of several
+ * kinds of layer shares it as the twin did. */
 struct stats cell_point(struct arena *scratch, const struct profile_result *r, const struct op *op,
                         int64_t point);
 

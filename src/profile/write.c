@@ -77,12 +77,68 @@ static void put_stats(struct csv_writer *w, const struct stats *s, bool exists)
     }
 }
 
-static const struct op *find_op(const struct op_list *l, enum op_kind k)
+/* ---- columns --------------------------------------------------------------------------------- */
+
+/* A column stem; op NULL: the model has no such operator. */
+struct column {
+    const char *name;
+    const struct op *op;
+};
+
+struct columns {
+    struct column c[OP_ROWS];
+    int n;
+};
+
+static void add_column(struct columns *out, const struct op_list *l, enum op_kind k)
 {
-    for (int i = 0; i < l->n; i++)
-        if (l->ops[i].kind == k)
-            return &l->ops[i];
-    return NULL;
+    out->c[out->n++] = (struct column){op_name(k), op_list_at(l, (int32_t)k)};
+}
+
+static bool has_row(const struct columns *c, int32_t row)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->c[i].op && c->c[i].op->row == row)
+            return true;
+    return false;
+}
+
+/* Where an operator's own table is: attention.csv, else mlp.csv. */
+static bool is_attention(const struct op *op)
+{
+    return op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE || op->kind == OP_KV_SAVE;
+}
+
+/* Columns of files. `more`: of operators beside those that every file of ours has, such as experts,
+ * and those of further kinds of layer. */
+struct file_columns {
+    struct columns vidur, ours, more;         /* mlp.csv */
+    struct columns decode;                    /* of decode batches: all that is not attention */
+    struct columns attention, more_attention; /* attention.csv */
+};
+
+static void choose_columns(const struct op_list *l, struct file_columns *out)
+{
+    *out = (struct file_columns){0};
+    for (size_t i = 0; i < LEN(mlp_vidur); i++)
+        add_column(&out->vidur, l, mlp_vidur[i]);
+    for (size_t i = 0; i < LEN(mlp_ours); i++)
+        add_column(&out->ours, l, mlp_ours[i]);
+    for (size_t i = 0; i < LEN(mlp_decode); i++)
+        add_column(&out->decode, l, mlp_decode[i]);
+    for (size_t i = 0; i < LEN(attention_vidur); i++)
+        add_column(&out->attention, l, attention_vidur[i]);
+    for (int i = 0; i < l->n; i++) {
+        const struct op *op = &l->ops[i];
+        const struct column c = {op->name, op};
+        struct columns *more = is_attention(op) ? &out->more_attention : &out->more;
+        const bool flat = op->axis == AXIS_TOKENS || op->axis == AXIS_ROWS;
+        if (flat && !has_row(&out->decode, op->row))
+            out->decode.c[out->decode.n++] = c;
+        if (op->kind != OP_GAP && !has_row(&out->vidur, op->row) && !has_row(&out->ours, op->row) &&
+            !has_row(&out->attention, op->row))
+            more->c[more->n++] = c;
+    }
 }
 
 /* ---- mlp.csv ------------------------------------------------------------------------------- */
@@ -91,22 +147,40 @@ static const char *const mlp_dims[] = {
     "n_head",     "n_kv_head",     "n_embd",     "n_expanded_embd",
     "vocab_size", "use_gated_mlp", "num_tokens", "num_tensor_parallel_workers"};
 
-static void decode_names(struct csv_writer *w)
+static void all_stat_names(struct csv_writer *w, const struct columns *c)
+{
+    for (int i = 0; i < c->n; i++)
+        stat_names(w, c->c[i].name);
+}
+
+static void all_count_names(struct csv_writer *w, const struct columns *c)
+{
+    for (int i = 0; i < c->n; i++)
+        count_name(w, c->c[i].name);
+}
+
+static void decode_names(struct csv_writer *w, const struct columns *c)
 {
     static const char *const stat[] = {"median", "std", "n"};
-    for (size_t i = 0; i < LEN(mlp_decode); i++)
+    for (int i = 0; i < c->n; i++)
         for (size_t k = 0; k < LEN(stat); k++) {
             char name[96];
-            snprintf(name, sizeof name, "decode_stats.%s.%s", op_name(mlp_decode[i]), stat[k]);
+            snprintf(name, sizeof name, "decode_stats.%s.%s", c->c[i].name, stat[k]);
             csv_put_str(w, name);
         }
 }
 
-static void energy_name(struct csv_writer *w, const char *stats, enum op_kind k)
+static void energy_name(struct csv_writer *w, const char *stats, const char *op)
 {
     char name[96];
-    snprintf(name, sizeof name, "%s.%s.median_j", stats, op_name(k));
+    snprintf(name, sizeof name, "%s.%s.median_j", stats, op);
     csv_put_str(w, name);
+}
+
+static void all_energy_names(struct csv_writer *w, const char *stats, const struct columns *c)
+{
+    for (int i = 0; i < c->n; i++)
+        energy_name(w, stats, c->c[i].name);
 }
 
 /* J of one repeat; empty where time or power is unknown, or the model has no such operator. */
@@ -120,81 +194,83 @@ static void put_energy(struct csv_writer *w, const struct profile_result *r, con
         csv_put_double(w, j);
 }
 
-static void energy_names(struct csv_writer *w, bool split)
+static void energy_names(struct csv_writer *w, const struct file_columns *f, bool split)
 {
-    for (size_t i = 0; i < LEN(mlp_vidur); i++)
-        energy_name(w, "energy_stats", mlp_vidur[i]);
-    for (size_t i = 0; i < LEN(mlp_ours); i++)
-        energy_name(w, "energy_stats", mlp_ours[i]);
+    all_energy_names(w, "energy_stats", &f->vidur);
+    all_energy_names(w, "energy_stats", &f->ours);
+    all_energy_names(w, "energy_stats", &f->more);
     if (!split)
         return;
-    energy_name(w, "energy_stats", OP_GAP);
-    for (size_t i = 0; i < LEN(mlp_decode); i++)
-        energy_name(w, "decode_energy_stats", mlp_decode[i]);
+    energy_name(w, "energy_stats", op_name(OP_GAP));
+    all_energy_names(w, "decode_energy_stats", &f->decode);
+}
+
+/* Of one row: an operator's statistics, where the model has it. */
+static struct stats stats_at(struct arena *a, const struct profile_result *r, const struct op *op,
+                             enum cell_passes passes, int64_t x)
+{
+    return op ? cell_1d(a, r, op, passes, x) : (struct stats){0};
+}
+
+static void put_all_energies(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                             const struct columns *c, enum cell_passes passes, int64_t x)
+{
+    for (int i = 0; i < c->n; i++) {
+        const struct stats s = stats_at(a, r, c->c[i].op, passes, x);
+        put_energy(w, r, c->c[i].op, &s, passes == CELL_DECODES, x);
+    }
+}
+
+static const struct op *gap_of(const struct op_list *ops)
+{
+    return op_list_at(ops, OP_GAP);
 }
 
 static void put_energies(struct arena *a, struct csv_writer *w, const struct profile_result *r,
-                         const struct op_list *ops, int64_t x)
+                         const struct op_list *ops, const struct file_columns *f, int64_t x)
 {
-    enum op_kind main[LEN(mlp_vidur) + LEN(mlp_ours) + 1];
-    size_t n = 0;
-    for (size_t i = 0; i < LEN(mlp_vidur); i++)
-        main[n++] = mlp_vidur[i];
-    for (size_t i = 0; i < LEN(mlp_ours); i++)
-        main[n++] = mlp_ours[i];
-    if (r->split)
-        main[n++] = OP_GAP;
-    for (size_t i = 0; i < n; i++) {
-        const struct op *op = find_op(ops, main[i]);
-        const struct stats s = op ? cell_1d(a, r, op, CELL_MAIN, x) : (struct stats){0};
-        put_energy(w, r, op, &s, false, x);
-    }
-    for (size_t i = 0; r->split && i < LEN(mlp_decode); i++) {
-        const struct op *op = find_op(ops, mlp_decode[i]);
-        const struct stats s = op ? cell_1d(a, r, op, CELL_DECODES, x) : (struct stats){0};
-        put_energy(w, r, op, &s, true, x);
-    }
+    put_all_energies(a, w, r, &f->vidur, CELL_MAIN, x);
+    put_all_energies(a, w, r, &f->ours, CELL_MAIN, x);
+    put_all_energies(a, w, r, &f->more, CELL_MAIN, x);
+    if (!r->split)
+        return;
+    const struct stats s = stats_at(a, r, gap_of(ops), CELL_MAIN, x);
+    put_energy(w, r, gap_of(ops), &s, false, x);
+    put_all_energies(a, w, r, &f->decode, CELL_DECODES, x);
 }
 
-static void mlp_header(struct csv_writer *w, const struct profile_result *r)
+static void mlp_header(struct csv_writer *w, const struct profile_result *r,
+                       const struct file_columns *f)
 {
-    const bool split = r->split;
-    for (size_t i = 0; i < LEN(mlp_vidur); i++)
-        stat_names(w, op_name(mlp_vidur[i]));
+    all_stat_names(w, &f->vidur);
     put_names(w, mlp_dims, LEN(mlp_dims));
-    for (size_t i = 0; i < LEN(mlp_ours); i++)
-        stat_names(w, op_name(mlp_ours[i]));
-    for (size_t i = 0; i < LEN(mlp_vidur); i++)
-        count_name(w, op_name(mlp_vidur[i]));
-    for (size_t i = 0; i < LEN(mlp_ours); i++)
-        count_name(w, op_name(mlp_ours[i]));
+    all_stat_names(w, &f->ours);
+    all_count_names(w, &f->vidur);
+    all_count_names(w, &f->ours);
     csv_put_str(w, "head_dim");
     csv_put_str(w, "method");
-    if (split) {
+    all_stat_names(w, &f->more);
+    all_count_names(w, &f->more);
+    if (r->p->model->experts) {
+        csv_put_str(w, "num_experts");
+        csv_put_str(w, "num_experts_per_tok");
+    }
+    if (r->split) {
         stat_names(w, op_name(OP_GAP));
         count_name(w, op_name(OP_GAP));
-        decode_names(w);
+        decode_names(w, &f->decode);
     }
     if (r->power)
-        energy_names(w, split);
+        energy_names(w, f, r->split);
     csv_end_row(w);
-}
-
-static struct stats mlp_stats(struct arena *a, const struct profile_result *r,
-                              const struct op_list *ops, enum op_kind k, int64_t x, bool *exists)
-{
-    const struct op *op = find_op(ops, k);
-    *exists = op != NULL;
-    return op ? cell_1d(a, r, op, CELL_MAIN, x) : (struct stats){0};
 }
 
 /* Median, standard deviation and number of each operator in decode batches. */
 static void put_decodes(struct arena *a, struct csv_writer *w, const struct profile_result *r,
-                        const struct op_list *ops, int64_t x)
+                        const struct columns *c, int64_t x)
 {
-    for (size_t i = 0; i < LEN(mlp_decode); i++) {
-        const struct op *op = find_op(ops, mlp_decode[i]);
-        const struct stats s = op ? cell_1d(a, r, op, CELL_DECODES, x) : (struct stats){0};
+    for (int i = 0; i < c->n; i++) {
+        const struct stats s = stats_at(a, r, c->c[i].op, CELL_DECODES, x);
         if (s.n) {
             csv_put_double(w, s.median * 1e3);
             csv_put_double(w, s.std * 1e3);
@@ -206,40 +282,50 @@ static void put_decodes(struct arena *a, struct csv_writer *w, const struct prof
     }
 }
 
-static void mlp_row(struct arena *a, struct csv_writer *w, const struct profile_result *r,
-                    const struct op_list *ops, int64_t x)
+/* Their statistics; n: the numbers of samples, which stand elsewhere. */
+static void put_columns(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                        const struct columns *c, int64_t x, int64_t n[OP_ROWS])
 {
-    const struct model *m = r->p->model;
-    bool exists;
-    int64_t n[LEN(mlp_vidur) + LEN(mlp_ours)];
-    for (size_t i = 0; i < LEN(mlp_vidur); i++) {
-        struct stats s = mlp_stats(a, r, ops, mlp_vidur[i], x, &exists);
-        put_stats(w, &s, exists);
+    for (int i = 0; i < c->n; i++) {
+        const struct stats s = stats_at(a, r, c->c[i].op, CELL_MAIN, x);
+        put_stats(w, &s, c->c[i].op != NULL);
         n[i] = s.n;
     }
-    const int64_t dims[] = {m->heads, m->kv_heads, m->hidden, m->intermediate, m->vocab};
-    for (size_t i = 0; i < LEN(dims); i++)
-        csv_put_int(w, dims[i]);
+}
+
+static void put_ints(struct csv_writer *w, const int64_t *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        csv_put_int(w, v[i]);
+}
+
+static void mlp_row(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                    const struct op_list *ops, const struct file_columns *f, int64_t x)
+{
+    const struct model *m = r->p->model;
+    int64_t vidur[OP_ROWS], ours[OP_ROWS], more[OP_ROWS];
+    put_columns(a, w, r, &f->vidur, x, vidur);
+    put_ints(w, (const int64_t[]){m->heads, m->kv_heads, m->hidden, m->intermediate, m->vocab}, 5);
     csv_put_str(w, m->act == ACT_SILU_GATED ? "True" : "False");
     csv_put_int(w, x);
     csv_put_int(w, r->p->tp);
-    for (size_t i = 0; i < LEN(mlp_ours); i++) {
-        struct stats s = mlp_stats(a, r, ops, mlp_ours[i], x, &exists);
-        put_stats(w, &s, exists);
-        n[LEN(mlp_vidur) + i] = s.n;
-    }
-    for (size_t i = 0; i < LEN(n); i++)
-        csv_put_int(w, n[i]);
+    put_columns(a, w, r, &f->ours, x, ours);
+    put_ints(w, vidur, (size_t)f->vidur.n);
+    put_ints(w, ours, (size_t)f->ours.n);
     csv_put_int(w, m->head_dim);
     csv_put_str(w, "in_context");
+    put_columns(a, w, r, &f->more, x, more);
+    put_ints(w, more, (size_t)f->more.n);
+    if (m->experts)
+        put_ints(w, (const int64_t[]){m->experts, m->experts_per_token}, 2);
     if (r->split) {
-        struct stats s = mlp_stats(a, r, ops, OP_GAP, x, &exists);
-        put_stats(w, &s, exists);
+        const struct stats s = stats_at(a, r, gap_of(ops), CELL_MAIN, x);
+        put_stats(w, &s, gap_of(ops) != NULL);
         csv_put_int(w, s.n);
-        put_decodes(a, w, r, ops, x);
+        put_decodes(a, w, r, &f->decode, x);
     }
     if (r->power)
-        put_energies(a, w, r, ops, x);
+        put_energies(a, w, r, ops, f, x);
     csv_end_row(w);
 }
 
@@ -257,54 +343,84 @@ static const char *const attention_dims[] = {"n_embd",
                                              "is_prefill",
                                              "attention_backend"};
 
-static void attention_header(struct csv_writer *w, const struct profile_result *r)
+static void attention_header(struct csv_writer *w, const struct profile_result *r,
+                             const struct file_columns *f)
 {
     stat_names(w, attention_reshape[0]);
-    for (size_t i = 0; i < LEN(attention_vidur); i++)
-        stat_names(w, op_name(attention_vidur[i]));
+    all_stat_names(w, &f->attention);
     stat_names(w, attention_reshape[1]);
     put_names(w, attention_dims, LEN(attention_dims));
-    for (size_t i = 0; i < LEN(attention_vidur); i++)
-        count_name(w, op_name(attention_vidur[i]));
+    all_count_names(w, &f->attention);
     csv_put_str(w, "head_dim");
     csv_put_str(w, "method");
-    for (size_t i = 0; r->power && i < LEN(attention_vidur); i++)
-        energy_name(w, "energy_stats", attention_vidur[i]);
+    all_stat_names(w, &f->more_attention);
+    all_count_names(w, &f->more_attention);
+    if (r->power) {
+        all_energy_names(w, "energy_stats", &f->attention);
+        all_energy_names(w, "energy_stats", &f->more_attention);
+    }
     csv_end_row(w);
 }
 
+/* What a point says of each operator, in s; and the columns. */
+static void put_attention(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                          const struct columns *c, int64_t point, struct stats s[OP_ROWS])
+{
+    const bool prefill = r->points->p[point].kind == POINT_PREFILL;
+    const enum op_axis other = prefill ? AXIS_DECODE : AXIS_PREFILL;
+    for (int i = 0; i < c->n; i++) {
+        const struct op *op = c->c[i].op;
+        const bool decodes_own = r->split && !prefill && op && op->kind == OP_KV_SAVE;
+        s[i] = (struct stats){0};
+        if (op && op->axis != other && !decodes_own) /* theirs is in mlp.csv */
+            s[i] = cell_point(a, r, op, point);
+        put_stats(w, &s[i], op != NULL);
+    }
+}
+
+static void put_counts(struct csv_writer *w, const struct columns *c, const struct stats s[OP_ROWS])
+{
+    for (int i = 0; i < c->n; i++)
+        csv_put_int(w, s[i].n);
+}
+
+static void put_attention_energy(struct csv_writer *w, const struct profile_result *r,
+                                 const struct columns *c, const struct point *p,
+                                 const struct stats s[OP_ROWS])
+{
+    for (int i = 0; i < c->n; i++) {
+        const struct op *op = c->c[i].op;
+        const bool keys = op && op->axis == AXIS_DECODE;
+        put_energy(w, r, op, &s[i], p->kind != POINT_PREFILL, keys ? p->x * p->kv : p->x);
+    }
+}
+
 static void attention_row(struct arena *a, struct csv_writer *w, const struct profile_result *r,
-                          const struct op_list *ops, int64_t point)
+                          const struct file_columns *f, int64_t point)
 {
     const struct model *m = r->p->model;
     const struct point *p = &r->points->p[point];
     bool prefill = p->kind == POINT_PREFILL;
     const struct stats zero = {0};
-    struct stats s[LEN(attention_vidur)] = {{0}};
+    struct stats s[OP_ROWS], more[OP_ROWS];
     put_stats(w, &zero, false);
-    for (size_t i = 0; i < LEN(attention_vidur); i++) {
-        enum op_kind other = prefill ? OP_ATTN_DECODE : OP_ATTN_PREFILL;
-        const struct op *op = find_op(ops, attention_vidur[i]);
-        const bool decodes_own = r->split && !prefill && op && op->kind == OP_KV_SAVE;
-        if (op && op->kind != other && !decodes_own) /* theirs is in mlp.csv */
-            s[i] = cell_point(a, r, op, point);
-        put_stats(w, &s[i], op != NULL);
-    }
+    put_attention(a, w, r, &f->attention, point, s);
     put_stats(w, &zero, false);
     const int64_t dims[] = {m->hidden,          m->heads,           m->kv_heads,
                             r->p->block_size,   r->p->tp,           r->limits->max_kv,
                             prefill ? 1 : p->x, prefill ? p->x : 0, p->kv};
-    for (size_t i = 0; i < LEN(dims); i++)
-        csv_put_int(w, dims[i]);
+    put_ints(w, dims, LEN(dims));
     csv_put_str(w, prefill ? "True" : "False");
     csv_put_str(w, "twinfer");
-    for (size_t i = 0; i < LEN(s); i++)
-        csv_put_int(w, s[i].n);
+    put_counts(w, &f->attention, s);
     csv_put_int(w, m->head_dim);
     csv_put_str(w, "in_context");
-    for (size_t i = 0; r->power && i < LEN(s); i++)
-        put_energy(w, r, find_op(ops, attention_vidur[i]), &s[i], !prefill,
-                   attention_vidur[i] == OP_ATTN_DECODE ? p->x * p->kv : p->x);
+    put_attention(a, w, r, &f->more_attention, point, more);
+    put_counts(w, &f->more_attention, more);
+    if (r->power) {
+        put_attention_energy(w, r, &f->attention, p, s);
+        put_attention_energy(w, r, &f->more_attention, p, more);
+    }
     csv_end_row(w);
 }
 
@@ -317,19 +433,23 @@ static void fill_mlp(struct arena *a, struct csv_writer *w, const struct profile
                      const struct op_list *ops)
 {
     int64_t n, *x = cell_counts(a, r, &n);
-    mlp_header(w, r);
+    struct file_columns f;
+    choose_columns(ops, &f);
+    mlp_header(w, r, &f);
     for (int64_t i = 0; i < n; i++)
-        mlp_row(a, w, r, ops, x[i]);
+        mlp_row(a, w, r, ops, &f, x[i]);
 }
 
 static void fill_attention(struct arena *a, struct csv_writer *w, const struct profile_result *r,
                            const struct op_list *ops)
 {
-    attention_header(w, r);
+    struct file_columns f;
+    choose_columns(ops, &f);
+    attention_header(w, r, &f);
     for (int64_t i = 0; i < r->points->n; i++) {
         const enum point_kind kind = r->points->p[i].kind;
         if ((kind == POINT_PREFILL || kind == POINT_DECODE) && profile_measured(r, i))
-            attention_row(a, w, r, ops, i);
+            attention_row(a, w, r, &f, i);
     }
 }
 

@@ -120,24 +120,32 @@ static void add_operators(struct arena *a, const struct profile_result *r,
 }
 
 static void add_prompt_batches(struct arena *a, const struct profile_result *r,
-                               const struct op_list *ops, struct bundle_meta *out)
+                               const struct op *attention, struct bundle_meta *out)
 {
-    const struct op *attention = NULL;
-    for (int i = 0; i < ops->n; i++)
-        if (ops->ops[i].kind == OP_ATTN_PREFILL)
-            attention = &ops->ops[i];
-    out->prompt_batches = arena_array(a, struct bundle_prompt_batch, (size_t)r->points->n);
-    for (int64_t i = 0; attention && i < r->points->n; i++) {
+    for (int64_t i = 0; i < r->points->n; i++) {
         const struct point *p = &r->points->p[i];
         if (p->kind != POINT_PROMPTS || !profile_measured(r, i))
             continue;
         const struct stats s = cell_point(a, r, attention, i);
-        out->prompt_batches[out->n_prompt_batches++] =
-            (struct bundle_prompt_batch){.chunks = point_chunks(p, r->limits),
-                                         .tokens = p->kv,
-                                         .attn_prefill_s = s.median,
-                                         .samples = s.n};
+        out->prompt_batches[out->n_prompt_batches++] = (struct bundle_prompt_batch){
+            .operator_name = attention->row == OP_ATTN_PREFILL ? NULL : attention->name,
+            .chunks = point_chunks(p, r->limits),
+            .tokens = p->kv,
+            .attn_prefill_s = s.median,
+            .samples = s.n};
     }
+}
+
+static void add_all_prompt_batches(struct arena *a, const struct profile_result *r,
+                                   const struct op_list *ops, struct bundle_meta *out)
+{
+    size_t kinds = 0;
+    for (int i = 0; i < ops->n; i++)
+        kinds += ops->ops[i].axis == AXIS_PREFILL;
+    out->prompt_batches = arena_array(a, struct bundle_prompt_batch, kinds * (size_t)r->points->n);
+    for (int i = 0; i < ops->n; i++)
+        if (ops->ops[i].axis == AXIS_PREFILL)
+            add_prompt_batches(a, r, &ops->ops[i], out);
 }
 
 /* Part of the host's time that comes after the device could begin, of iterations with or without
@@ -218,7 +226,7 @@ struct node *profile_meta(struct arena *a, const struct profile_result *r,
     if (r->power_cap)
         said.meta.power_cap = *r->power_cap;
     add_operators(a, r, ops, &said.meta);
-    add_prompt_batches(a, r, ops, &said.meta);
+    add_all_prompt_batches(a, r, ops, &said.meta);
     for (int k = 0; k < CALIBRATION_KINDS; k++)
         said.meta.iteration[k] = calibration_classes(a, r->scale[k]);
     said.meta.has_decode_beside = r->decode_beside.batches > 0;

@@ -55,8 +55,8 @@ static double sum_of(const struct parts *x)
     return x->tokens + x->rows + x->attention + x->reduce + x->all_to_all;
 }
 
-/* Of the chunks of that group. */
-static double prefill_of(struct of_bundle *o, const struct batch *b, int64_t group)
+/* Of the chunks of that group, in layers of one kind. */
+static double prefill_in(struct of_bundle *o, const struct batch *b, int64_t group, int kind)
 {
     const struct bundle *t = o->p.bundle;
     const bool one = o->groups.n == 1;
@@ -65,9 +65,17 @@ static double prefill_of(struct of_bundle *o, const struct batch *b, int64_t gro
         groups_begin(&o->groups);
     for (int32_t i = 0; i < b->n_chunks; i++)
         if (one || groups_deal(&o->groups, &b->chunks[i]) == group)
-            predict_prefill_add(t, b->chunks[i].start, b->chunks[i].tokens, &sum);
-    const double all = predict_prefills_s(t, &sum);
+            predict_prefill_add(t, kind, b->chunks[i].start, b->chunks[i].tokens, &sum);
+    const double all = predict_prefills_s(t, kind, &sum);
     return all > sum.longest_s ? all : sum.longest_s;
+}
+
+static double prefill_of(struct of_bundle *o, const struct batch *b, int64_t group)
+{
+    double s = 0;
+    for (int kind = 0; kind < predict_prefill_kinds(o->p.bundle); kind++)
+        s += prefill_in(o, b, group, kind);
+    return s;
 }
 
 /* What one group does of a batch. */

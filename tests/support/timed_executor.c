@@ -1,8 +1,9 @@
 #include "support/timed_executor.h"
 
+#include "profile/read/seen.h"
 #include "support/support.h"
 
-double timed_flat_s(enum op_kind k, int64_t n)
+double timed_flat_s(int32_t k, int64_t n)
 {
     return n > 0 ? (k + 1) * 1e-6 + (k + 1) * 1e-8 * (double)n : 0;
 }
@@ -61,22 +62,46 @@ static void check_rows(const struct timed_executor *t, const struct batch *b)
     assert_int_equal(last, b->n_last_chunks);
 }
 
-static double op_time(const struct op *op, const struct batch *b)
+/* Cached tokens that the operator's queries see, of all decode rows. */
+static int64_t kv_seen(const struct timed_executor *t, const struct seen *seen,
+                       const struct batch *b)
 {
+    double sum = 0;
+    if (!(seen->tokens > 0))
+        return b->decode_kv_tokens;
+    for (int32_t i = 0; i < 1024; i++)
+        if (t->in_set[i] && b->n_decodes > 0)
+            sum += seen_kv(seen, (double)t->source.view(t->source.self, i).kv_tokens);
+    return (int64_t)sum;
+}
+
+static double chunk_s(const struct seen *seen, const struct chunk *c)
+{
+    const double n = (double)c->tokens;
+    if (!(seen->tokens > 0))
+        return timed_prefill_s(c->tokens, c->start);
+    return timed_prefill_s(c->tokens, 0) +
+           1e-10 * (seen_pairs(seen, (double)c->start, n) - n * (n + 1) / 2);
+}
+
+static double op_time(const struct timed_executor *t, const struct op *op, const struct batch *b)
+{
+    const struct seen seen = seen_of(t->model, op);
     double s = 0;
     switch (op->axis) {
     case AXIS_TOKENS:
-        return timed_flat_s(op->kind, b->prefill_tokens + b->n_decodes);
+        return timed_flat_s(op->row, b->prefill_tokens + b->n_decodes);
     case AXIS_ROWS:
-        return timed_flat_s(op->kind, b->n_decodes + b->n_last_chunks);
+        return timed_flat_s(op->row, b->n_decodes + b->n_last_chunks);
     case AXIS_DECODE:
-        return timed_decode_s(b->n_decodes, b->decode_kv_tokens);
+        s = timed_decode_s(b->n_decodes, kv_seen(t, &seen, b));
+        break;
     case AXIS_PREFILL:
         for (int32_t i = 0; i < b->n_chunks; i++)
-            s += timed_prefill_s(b->chunks[i].tokens, b->chunks[i].start);
-        return s;
+            s += chunk_s(&seen, &b->chunks[i]);
+        break;
     }
-    return s;
+    return op->row < OP_KINDS ? s : 2 * s;
 }
 
 static enum st submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
@@ -95,7 +120,7 @@ static enum st submit(void *self, const struct batch *b, uint64_t *ticket, struc
         t->op_s[k] = 0;
     for (int i = 0; i < t->ops.n; i++) {
         const struct op *op = &t->ops.ops[i];
-        sum += t->op_s[op->row] = op_time(op, b) * op->repeat * factor;
+        sum += t->op_s[op->row] = op_time(t, op, b) * op->repeat * factor;
     }
     t->device_s += sum;
     double start = b->submit_s > t->free_s ? b->submit_s : t->free_s;

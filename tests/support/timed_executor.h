@@ -1,10 +1,11 @@
 /* An executor of known operator times on the virtual clock, to test what measures and what predicts
- * them. Per repeat, in s, with k the operator's kind:
+ * them. Per repeat, in s, with k the operator's row:
  *     over tokens or rows n   (k + 1) 1e-6 + (k + 1) 1e-8 n
  *     decode attention        2e-6 + 1e-7 sequences + 1e-9 sum of kv before
  *     prefill attention       sum over chunks of 3e-6 + 1e-7 c + 1e-10 (c kv + c (c + 1) / 2)
- * and host time 1e-5 + 1e-6 sequences per batch, twice that with chunks. It keeps the decode set
- * and checks the sums of each batch against the slots it can see. */
+ * (of attention to a window the keys and scores that it sees; of a further kind of layer twice
+ * that) and host time 1e-5 + 1e-6 sequences per batch, twice that with chunks. It keeps the decode
+ * set and checks the sums of each batch against the slots it can see. */
 #ifndef SUPPORT_TIMED_EXECUTOR_H
 #define SUPPORT_TIMED_EXECUTOR_H
 
@@ -32,7 +33,7 @@ struct timed_executor {
 
 struct executor timed_executor(struct timed_executor *t);
 
-double timed_flat_s(enum op_kind k, int64_t n);
+double timed_flat_s(int32_t row, int64_t n);
 double timed_decode_s(int64_t seqs, int64_t kv_tokens);
 double timed_prefill_s(int64_t chunk, int64_t kv);
 double timed_host_s(int64_t seqs, bool chunks);

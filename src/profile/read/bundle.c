@@ -55,11 +55,6 @@ static void hint_neighbours(struct arena *a, const struct bundle_key *key, struc
     buf_free(&list);
 }
 
-static bool in_attention_file(const struct op *op)
-{
-    return op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE || op->kind == OP_KV_SAVE;
-}
-
 /* The rows behind one another: [levels][iterations]. */
 static const double *flat(struct arena *a, const struct doubles *rows, size_t n)
 {
@@ -137,17 +132,17 @@ static void take_host(struct bundle *b, const struct bundle_host *said)
 static void take_errors(struct bundle *b, const struct bundle_meta *said)
 {
     for (size_t i = 0; i < said->n_operators; i++) {
-        const struct bundle_operator *op = &said->operators[i];
-        enum op_kind k;
-        if (op_kind_from_name(sv_of(op->name), &k) && isfinite(op->loo_error))
-            b->error[k] = op->loo_error; /* others are of a later version */
+        const struct bundle_operator *of = &said->operators[i];
+        for (int k = 0; k < b->ops.n && isfinite(of->loo_error); k++)
+            if (strcmp(b->ops.ops[k].name, of->name) == 0)
+                b->error[b->ops.ops[k].row] = of->loo_error;
     }
 }
 
 static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
 {
     b->host_scale = b->host_prefill_scale = 1;
-    for (int k = 0; k < OP_KINDS; k++)
+    for (int k = 0; k < OP_ROWS; k++)
         b->error[k] = -1;
     if (!is_whole(b) && !fs_exists(fs_join(a, b->dir, BUNDLE_META)))
         return ST_OK; /* Vidur's */
@@ -176,23 +171,14 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
         TRY(node_get_double(energy, "idle_w", 0, 1e6, &b->idle_w, e));
     if (is_whole(b))
         return ST_OK;
-    TRY(node_get(meta, "operators", NODE_MAP, &ops, e));
-    take_errors(b, said);
-    return ST_OK;
+    return node_get(meta, "operators", NODE_MAP, &ops, e);
 }
 
-static const struct op *find_op(const struct op_list *ops, enum op_kind k)
-{
-    for (int i = 0; i < ops->n; i++)
-        if (ops->ops[i].kind == k)
-            return &ops->ops[i];
-    return NULL;
-}
-
-static void estimate_lm_head(struct bundle *b, struct read_points points[OP_KINDS])
+static void estimate_lm_head(struct bundle *b, struct read_points points[OP_ROWS])
 {
     const struct read_points *from = &points[OP_MLP_UP_PROJ];
-    const struct op *up = find_op(&b->ops, OP_MLP_UP_PROJ), *head = find_op(&b->ops, OP_LM_HEAD);
+    const struct op *up = op_list_at(&b->ops, OP_MLP_UP_PROJ),
+                    *head = op_list_at(&b->ops, OP_LM_HEAD);
     if (!up || points[OP_LM_HEAD].n || !from->n)
         return;
     for (size_t i = 0; i < from->n; i++) {
@@ -203,14 +189,11 @@ static void estimate_lm_head(struct bundle *b, struct read_points points[OP_KIND
     b->estimated = "lm_head (estimated from mlp_up_proj)";
 }
 
-static void build_table(struct arena *a, const struct model *m, const struct op *op,
-                        struct grid_set *known, struct surface_point *p, int64_t n,
-                        struct op_table *out)
+/* The decodes of attention.csv are batches of sequences of unequal lengths. */
+static bool are_spread(const struct bundle *b)
 {
-    if (op_is_expert(op->kind))
-        op_table_build_experts(a, m, known, p, n, out);
-    else
-        op_table_build(a, op->axis, known, p, n, out);
+    const struct node *said = node_find(node_find(b->meta, "grid"), "decode_lengths");
+    return said && said->kind == NODE_STR && !sv_eq(said->s, "equal");
 }
 
 static bool takes_time(const struct op_table *t)
@@ -227,7 +210,7 @@ static void find_energy_missing(struct arena *a, struct bundle *b)
     struct buf without = {0};
     for (int i = 0; b->has_energy && i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
-        const enum op_kind k = op->kind;
+        const int32_t k = op->row;
         const bool both = takes_time(&b->table[k]) && b->energy[k].n == 0;
         const bool decodes =
             b->has_decode_energy && takes_time(&b->decode_table[k]) && b->decode_energy[k].n == 0;
@@ -252,15 +235,15 @@ static void build_decode_tables(struct arena *a, struct bundle *b, struct grid_s
 {
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
-        struct read_points *p = &decodes->time[op->kind];
+        struct read_points *p = &decodes->time[op->row];
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
         if (op->axis != AXIS_TOKENS && op->axis != AXIS_ROWS)
             continue;
-        op_table_build(a, op->axis, known, own, (int64_t)p->n, &b->decode_table[op->kind]);
+        op_table_build(a, op->axis, known, own, (int64_t)p->n, &b->decode_table[op->row]);
         b->has_decodes |= p->n > 0;
-        p = &decodes->energy[op->kind];
+        p = &decodes->energy[op->row];
         own = arena_copy(a, p->p, p->n * sizeof *p->p);
-        op_table_build(a, op->axis, known, own, (int64_t)p->n, &b->decode_energy[op->kind]);
+        op_table_build(a, op->axis, known, own, (int64_t)p->n, &b->decode_energy[op->row]);
         b->has_decode_energy |= p->n > 0;
     }
 }
@@ -274,9 +257,10 @@ static void build_tables(struct arena *a, const struct bundle_key *key, struct b
     struct buf missing = {0};
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
-        struct read_points *p = &points[op->kind];
+        struct read_points *p = &points[op->row];
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
-        build_table(a, key->model, op, &known, own, (int64_t)p->n, &b->table[op->kind]);
+        op_table_build_for(a, key->model, op, are_spread(b), &known, own, (int64_t)p->n,
+                           &b->table[op->row]);
         if (p->n == 0)
             buf_printf(&missing, "%s%s", missing.n ? ", " : "", op->name);
     }
@@ -286,21 +270,40 @@ static void build_tables(struct arena *a, const struct bundle_key *key, struct b
     build_decode_tables(a, b, &known, decodes);
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
-        struct read_points *p = &both->energy[op->kind];
+        struct read_points *p = &both->energy[op->row];
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
-        build_table(a, key->model, op, &known, own, (int64_t)p->n, &b->energy[op->kind]);
+        op_table_build_for(a, key->model, op, are_spread(b), &known, own, (int64_t)p->n,
+                           &b->energy[op->row]);
         b->has_energy |= p->n > 0;
     }
+}
+
+/* Batches of equal prompts that tell of the operator; those of models whose layers are alike name
+ * none. */
+static struct bundle_prompt_batch *batches_of(struct arena *a, const struct bundle_meta *said,
+                                              const struct op *op, size_t *n)
+{
+    struct bundle_prompt_batch *out =
+        arena_array(a, struct bundle_prompt_batch, said->n_prompt_batches);
+    *n = 0;
+    for (size_t i = 0; i < said->n_prompt_batches; i++) {
+        const char *name = said->prompt_batches[i].operator_name;
+        if (strcmp(name ? name : op_name(OP_ATTN_PREFILL), op->name) == 0)
+            out[(*n)++] = said->prompt_batches[i];
+    }
+    return out;
 }
 
 /* A file with tables of decodes is of a GPU, whose attention takes the chunks of a batch together.
  */
 static void build_together(struct arena *a, struct bundle *b)
 {
-    const struct bundle_meta *said = b->said;
-    if (b->has_decodes)
-        b->together = together_of(a, &b->table[OP_ATTN_PREFILL], said ? said->prompt_batches : NULL,
-                                  said ? said->n_prompt_batches : 0);
+    for (int i = 0; i < b->prefill.n && b->has_decodes && b->said; i++) {
+        const struct op *op = b->prefill.of[i];
+        size_t n;
+        const struct bundle_prompt_batch *batches = batches_of(a, b->said, op, &n);
+        b->together[op->row] = together_of(a, &b->table[op->row], batches, n);
+    }
 }
 
 /* The sum of two curves that end at the same places, over the knots of both. */
@@ -360,22 +363,22 @@ void bundle_sum_tables(struct arena *a, struct bundle *b)
         b->experts_fit[i] = 0;
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
-        const struct curve *c = &b->energy[op->kind].curve;
+        const struct curve *c = &b->energy[op->row].curve;
         if (c->grid)
             sum_add(a, op->axis == AXIS_ROWS ? &b->energy_rows : &b->energy_tokens, c, op->repeat);
-        c = &b->decode_energy[op->kind].curve;
+        c = &b->decode_energy[op->row].curve;
         if (c->grid)
             sum_add(a, op->axis == AXIS_ROWS ? &b->decode_energy_rows : &b->decode_energy_tokens, c,
                     op->repeat);
-        c = &b->decode_table[op->kind].curve;
+        c = &b->decode_table[op->row].curve;
         if (c->grid)
             sum_add(a, op->axis == AXIS_ROWS ? &b->decode_rows : &b->decode_tokens, c, op->repeat);
-        c = &b->table[op->kind].curve;
+        c = &b->table[op->row].curve;
         if (c->grid == NULL)
             continue;
         sum_add(a, op->axis == AXIS_ROWS ? &b->rows : &b->tokens, c, op->repeat);
         if (op_is_expert(op->kind))
-            add_experts(a, b, &b->table[op->kind], op->repeat);
+            add_experts(a, b, &b->table[op->row], op->repeat);
         if (op->where == OP_BEFORE_LAYERS)
             sum_add(a, &b->once, c, op->repeat);
     }
@@ -507,8 +510,9 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     }
     TRY(load_whole(a, key, b, e));
     if (!is_whole(b)) {
-        TRY(model_check_uniform(key->model, e));
+        TRY(model_check_rows(key->model, e));
         model_ops(key->model, &b->ops);
+        bundle_find_attention(b);
     }
     TRY(load_meta(a, b, e));
     *out = b;
@@ -517,33 +521,27 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     TRY(check_formats(b, key->model, e));
 
     struct op_points points = {0}, decodes = {0};
-    bool wanted[OP_KINDS] = {false}, in_attention[OP_KINDS] = {false};
-    for (int i = 0; i < b->ops.n; i++) {
-        const struct op *op = &b->ops.ops[i];
-        b->repeat[op->kind] = op->repeat;
-        *(in_attention_file(op) ? &in_attention[op->kind] : &wanted[op->kind]) = true;
-    }
-    wanted[OP_GAP] = true;
-    enum st st = read_mlp(fs_join(a, b->dir, "mlp.csv"), key, wanted, &points, &decodes, e);
+    op_list_add_gap(&b->ops);
+    enum st st = read_mlp(fs_join(a, b->dir, "mlp.csv"), key, &b->ops, &points, &decodes, e);
     if (st == ST_OK)
-        st = read_attention(fs_join(a, b->dir, "attention.csv"), key, in_attention, &points, e);
-    if (st == ST_OK && points.time[OP_GAP].n) {
-        op_list_add_gap(&b->ops);
-        b->repeat[OP_GAP] = 1;
-    }
+        st = read_attention(fs_join(a, b->dir, "attention.csv"), key, &b->ops, &points, e);
+    if (points.time[OP_GAP].n == 0)
+        b->ops.n--;
     if (st == ST_OK)
         build_tables(a, key, b, &points, &decodes);
     if (st == ST_OK)
         find_energy_missing(a, b);
     if (st == ST_OK)
         build_together(a, b);
-    for (int k = 0; k < OP_KINDS; k++) {
+    for (int k = 0; k < OP_ROWS; k++) {
         vec_free(&points.time[k]);
         vec_free(&points.energy[k]);
         vec_free(&decodes.time[k]);
         vec_free(&decodes.energy[k]);
     }
     TRY(st);
+    if (b->said)
+        take_errors(b, b->said);
     bundle_sum_tables(a, b);
     TRY(load_power_cap(a, b, e));
 
@@ -686,9 +684,9 @@ const char *bundle_estimated(const struct bundle *b)
     return b->estimated;
 }
 
-double bundle_op_error(const struct bundle *b, enum op_kind k)
+double bundle_row_error(const struct bundle *b, int32_t row)
 {
-    return b->error[k];
+    return b->error[row];
 }
 
 void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
@@ -710,7 +708,7 @@ void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct
     }
     for (int i = 0; i < b->ops.n + NETWORK; i++) {
         bool op = i < b->ops.n;
-        const struct op_table *t = op ? &b->table[b->ops.ops[i].kind] : network[i - b->ops.n].table;
+        const struct op_table *t = op ? &b->table[b->ops.ops[i].row] : network[i - b->ops.n].table;
         const char *name = op ? b->ops.ops[i].name : network[i - b->ops.n].name;
         bool measured = !op || b->ops.ops[i].kind != OP_LM_HEAD || !b->estimated;
         if (t->n > 0 && measured)

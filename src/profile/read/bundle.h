@@ -141,8 +141,8 @@ const struct power_cap *bundle_power_cap(const struct bundle *b);
 /* Look-ups so far, and those outside the profiled grid. */
 int64_t bundle_lookups(const struct bundle *b);
 int64_t bundle_extrapolations(const struct bundle *b);
-/* Relative leave-one-out error (mean absolute) stored for that operator; < 0 when unknown. */
-double bundle_op_error(const struct bundle *b, enum op_kind k);
+/* Relative leave-one-out error (mean absolute) stored for that operator row; < 0 when unknown. */
+double bundle_row_error(const struct bundle *b, int32_t row);
 
 /* ---- sums for the simulator, each a look-up in tables summed over operators ----------------- */
 
@@ -157,11 +157,13 @@ double predict_decode_rows_s(const struct bundle *b, int64_t rows);
  * (the tokens they are about to add not counted). All layers. */
 double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t tokens);
 double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before);
-/* Attention of all prefill chunks of a batch, added one by one to sum, which begins as {0}: what
- * each takes alone, or, of bundles of GPUs, whose kernels take them together, less (together.h). */
-void predict_prefill_add(const struct bundle *b, int64_t kv_before, int64_t tokens,
+/* Attention of one kind of layer, 0 .. predict_prefill_kinds - 1, of all prefill chunks of a batch,
+ * added one by one to sum, which begins as {0}: what each takes alone, or, of bundles of GPUs,
+ * whose kernels take them together, less (together.h). */
+int predict_prefill_kinds(const struct bundle *b);
+void predict_prefill_add(const struct bundle *b, int kind, int64_t kv_before, int64_t tokens,
                          struct together_sum *sum);
-double predict_prefills_s(const struct bundle *b, const struct together_sum *sum);
+double predict_prefills_s(const struct bundle *b, int kind, const struct together_sum *sum);
 /* Decode attention for unequal lengths, the longest kv_max. Profiles of CPUs hold equal lengths
  * only, so: the time at the mean length, averaged over a window of +-(kv_max - mean) but at most a
  * tile of keys, as lengths that differ do not stand at the same place of their tiles; and never

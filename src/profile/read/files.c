@@ -7,28 +7,49 @@
 static const double MAX_MS = 1e9; /* 11 days: anything above is not a time in ms */
 
 struct value_column {
+    const struct op *op;
     struct read_points *points;
     int column;
     double unit; /* of a cell, in s or J */
 };
 
-/* Columns <stats>.<op>.median and <energy>.<op>.median_j of the wanted operators that the file has.
- */
+bool op_in_attention_file(const struct op *op)
+{
+    return op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE || op->kind == OP_KV_SAVE;
+}
+
+typedef bool wanted_fn(const struct op *op);
+
+static bool in_mlp_file(const struct op *op)
+{
+    return !op_in_attention_file(op);
+}
+
+static bool in_any_file(const struct op *op)
+{
+    (void)op;
+    return true;
+}
+
+/* Columns <stats>.<op>.median and <energy>.<op>.median_j of the operators that the file has. */
 static int value_columns(const struct csv_reader *r, const char *stats, const char *energy,
-                         const bool wanted[OP_KINDS], struct op_points *points,
-                         struct value_column out[2 * OP_KINDS])
+                         const struct op_list *ops, wanted_fn *wanted, struct op_points *points,
+                         struct value_column out[2 * OP_ROWS])
 {
     int n = 0;
-    for (int k = 0; k < OP_KINDS; k++) {
+    for (int i = 0; i < ops->n; i++) {
+        const struct op *op = &ops->ops[i];
         char name[96];
-        snprintf(name, sizeof name, "%s.%s.median", stats, op_name((enum op_kind)k));
-        int column = wanted[k] ? csv_find(r, name) : -1;
+        if (!wanted(op))
+            continue;
+        snprintf(name, sizeof name, "%s.%s.median", stats, op->name);
+        int column = csv_find(r, name);
         if (column >= 0)
-            out[n++] = (struct value_column){&points->time[k], column, 1e-3};
-        snprintf(name, sizeof name, "%s.%s.median_j", energy, op_name((enum op_kind)k));
-        column = wanted[k] ? csv_find(r, name) : -1;
+            out[n++] = (struct value_column){op, &points->time[op->row], column, 1e-3};
+        snprintf(name, sizeof name, "%s.%s.median_j", energy, op->name);
+        column = csv_find(r, name);
         if (column >= 0)
-            out[n++] = (struct value_column){&points->energy[k], column, 1};
+            out[n++] = (struct value_column){op, &points->energy[op->row], column, 1};
     }
     return n;
 }
@@ -44,18 +65,16 @@ static enum st add_point(const struct csv_reader *r, struct value_column c, doub
     return ST_OK;
 }
 
-static enum st mlp_rows(struct csv_reader *r, struct filter *f, const bool wanted[OP_KINDS],
+static enum st mlp_rows(struct csv_reader *r, struct filter *f, const struct op_list *ops,
                         struct op_points *points, struct op_points *decodes, struct err *e)
 {
-    bool all[OP_KINDS];
     int tokens, ignored;
-    memset(all, true, sizeof all);
     TRY(csv_require(r, "num_tokens", &tokens, e));
     TRY(csv_require(r, "time_stats.attn_pre_proj.median", &ignored, e));
     TRY(filter_bind(f, r, e));
-    struct value_column v[4 * OP_KINDS];
-    int n = value_columns(r, "time_stats", "energy_stats", wanted, points, v);
-    n += value_columns(r, "decode_stats", "decode_energy_stats", all, decodes, v + n);
+    struct value_column v[4 * OP_ROWS];
+    int n = value_columns(r, "time_stats", "energy_stats", ops, in_mlp_file, points, v);
+    n += value_columns(r, "decode_stats", "decode_energy_stats", ops, in_any_file, decodes, v + n);
     enum st st;
     while ((st = csv_next(r, e)) == ST_OK) {
         bool match;
@@ -70,7 +89,7 @@ static enum st mlp_rows(struct csv_reader *r, struct filter *f, const bool wante
     return st == ST_END ? ST_OK : st;
 }
 
-enum st read_mlp(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
+enum st read_mlp(const char *path, const struct bundle_key *key, const struct op_list *ops,
                  struct op_points *points, struct op_points *decodes, struct err *e)
 {
     const struct model *m = key->model;
@@ -93,7 +112,7 @@ enum st read_mlp(const char *path, const struct bundle_key *key, const bool want
                                           .optional = true});
     if (csv_find(r, "time_stats.lm_head.median") >= 0)
         filter_add(&f, (struct filter_column){.name = "vocab_size", .want = m->vocab});
-    enum st st = mlp_rows(r, &f, wanted, points, decodes, e);
+    enum st st = mlp_rows(r, &f, ops, points, decodes, e);
     csv_close(&r);
     return st == ST_OK ? filter_done(&f, path, e) : st;
 }
@@ -101,8 +120,7 @@ enum st read_mlp(const char *path, const struct bundle_key *key, const bool want
 /* The columns of attention.csv: of each operator time and energy. */
 struct attention_columns {
     int chunk, kv, batch, n;
-    struct value_column v[2 * OP_KINDS];
-    enum op_kind kind[2 * OP_KINDS];
+    struct value_column v[2 * OP_ROWS];
 };
 
 static enum st attention_row(const struct csv_reader *r, const struct attention_columns *c,
@@ -114,30 +132,38 @@ static enum st attention_row(const struct csv_reader *r, const struct attention_
     TRY(csv_int(r, c->batch, 1, INT32_MAX, &batch, e));
     if (chunk > 0 && batch > 1)
         return ST_OK; /* several chunks in one call: their sizes are in no column */
-    enum op_kind other = chunk > 0 ? OP_ATTN_DECODE : OP_ATTN_PREFILL;
+    enum op_axis other = chunk > 0 ? AXIS_DECODE : AXIS_PREFILL;
     double x = (double)(chunk > 0 ? chunk : batch);
     for (int i = 0; i < c->n; i++)
-        if (c->kind[i] != other)
-            TRY(add_point(r, c->v[i], x, c->kind[i] == OP_KV_SAVE ? 0 : (double)kv, e));
+        if (c->v[i].op->axis != other)
+            TRY(add_point(r, c->v[i], x, c->v[i].op->axis == AXIS_TOKENS ? 0 : (double)kv, e));
     return ST_OK;
 }
 
-static enum st attention_rows(struct csv_reader *r, struct filter *f, const bool wanted[OP_KINDS],
+static enum st require_attention(struct csv_reader *r, const struct op_list *ops, enum op_axis axis,
+                                 struct err *e)
+{
+    for (int i = 0; i < ops->n; i++) {
+        char name[96];
+        int ignored;
+        snprintf(name, sizeof name, "time_stats.%s.median", ops->ops[i].name);
+        if (ops->ops[i].axis == axis)
+            TRY(csv_require(r, name, &ignored, e));
+    }
+    return ST_OK;
+}
+
+static enum st attention_rows(struct csv_reader *r, struct filter *f, const struct op_list *ops,
                               struct op_points *points, struct err *e)
 {
     struct attention_columns c;
-    int ignored;
     TRY(csv_require(r, "prefill_chunk_size", &c.chunk, e));
     TRY(csv_require(r, "kv_cache_size", &c.kv, e));
     TRY(csv_require(r, "batch_size", &c.batch, e));
-    TRY(csv_require(r, "time_stats.attn_decode.median", &ignored, e));
-    TRY(csv_require(r, "time_stats.attn_prefill.median", &ignored, e));
+    TRY(require_attention(r, ops, AXIS_DECODE, e));
+    TRY(require_attention(r, ops, AXIS_PREFILL, e));
     TRY(filter_bind(f, r, e));
-    c.n = value_columns(r, "time_stats", "energy_stats", wanted, points, c.v);
-    for (int i = 0; i < c.n; i++)
-        for (int k = 0; k < OP_KINDS; k++)
-            if (c.v[i].points == &points->time[k] || c.v[i].points == &points->energy[k])
-                c.kind[i] = (enum op_kind)k;
+    c.n = value_columns(r, "time_stats", "energy_stats", ops, op_in_attention_file, points, c.v);
     enum st st;
     while ((st = csv_next(r, e)) == ST_OK) {
         bool match;
@@ -148,7 +174,7 @@ static enum st attention_rows(struct csv_reader *r, struct filter *f, const bool
     return st == ST_END ? ST_OK : st;
 }
 
-enum st read_attention(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
+enum st read_attention(const char *path, const struct bundle_key *key, const struct op_list *ops,
                        struct op_points *points, struct err *e)
 {
     const struct model *m = key->model;
@@ -162,7 +188,7 @@ enum st read_attention(const char *path, const struct bundle_key *key, const boo
     filter_add(&f, (struct filter_column){.name = "num_tensor_parallel_workers", .want = key->tp});
     filter_add(&f,
                (struct filter_column){.name = "head_dim", .want = m->head_dim, .optional = true});
-    enum st st = attention_rows(r, &f, wanted, points, e);
+    enum st st = attention_rows(r, &f, ops, points, e);
     csv_close(&r);
     TRY(st);
     const int64_t *near = filter_lone_difference(&f, "block_size");
@@ -173,17 +199,17 @@ enum st read_attention(const char *path, const struct bundle_key *key, const boo
                  "predictor.block_size=%lld",
                  (long long)*near, (long long)*near);
     TRY(st);
-    static const struct {
-        enum op_kind kind;
-        const char *rows, *column;
-    } both[] = {{OP_ATTN_PREFILL, "prefill chunks", "attn_prefill"},
-                {OP_ATTN_DECODE, "decodes", "attn_decode"}};
-    for (int i = 0; i < 2; i++)
-        if (wanted[both[i].kind] && points->time[both[i].kind].n == 0) {
-            err_set(e, ST_INPUT, "%s: no row of %s: time_stats.%s.median is empty in all", path,
-                    both[i].rows, both[i].column);
-            return err_hint(e, "a request needs both; measure the other half as well");
-        }
+    for (int i = 0; i < ops->n; i++) {
+        const struct op *op = &ops->ops[i];
+        const bool decode = op->axis == AXIS_DECODE;
+        if ((op->axis != AXIS_PREFILL && !decode) || points->time[op->row].n > 0)
+            continue;
+        char column[96];
+        snprintf(column, sizeof column, "time_stats.%s.median", op->name);
+        err_set(e, ST_INPUT, "%s: no row of %s: %s is empty in all", path,
+                decode ? "decodes" : "prefill chunks", column);
+        return err_hint(e, "a request needs both; measure the other half as well");
+    }
     return ST_OK;
 }
 
@@ -292,8 +318,8 @@ static enum st host_rows(struct csv_reader *r, const struct bundle_key *key,
         TRY(spread_row(r, (double)x, all, e));
         TRY(spread_row(r, (double)x, prefill, e));
         if (with_prefill >= 0)
-            TRY(add_point(r, (struct value_column){&prefill->s, with_prefill, 1e-3}, (double)x, 0,
-                          e));
+            TRY(add_point(r, (struct value_column){NULL, &prefill->s, with_prefill, 1e-3},
+                          (double)x, 0, e));
     }
     return st == ST_END ? ST_OK : st;
 }

@@ -47,6 +47,7 @@ static const struct fields class_fields = FIELDS(T, class_rows);
 
 #define T struct bundle_prompt_batch
 static const struct field prompt_batch_rows[] = {
+    FIELD_AS(T, operator_name, "operator", .optional = true, .omit = true),
     FIELD(T, chunks, .min = 1, .max = 1e9),
     FIELD(T, tokens, .min = 1, .max = 1e9),
     FIELD(T, attn_prefill_s, .max = 1e6),

@@ -74,8 +74,9 @@ struct bundle_wake {
 
 /* A batch of equal prompts that fills the device (profile/grid.h). */
 struct bundle_prompt_batch {
-    int64_t chunks, tokens; /* tokens of each */
-    double attn_prefill_s;  /* median, of one repeat */
+    const char *operator_name; /* "attn_prefill_full"; NULL = attn_prefill */
+    int64_t chunks, tokens;    /* tokens of each */
+    double attn_prefill_s;     /* median, of one repeat */
     int64_t samples;
 };
 

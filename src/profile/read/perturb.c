@@ -78,7 +78,7 @@ static double whole_s(const struct bundle *b, enum bundle_part part, double x, d
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         if (part_of(op->axis) == part)
-            s += op_table_at(&b->table[op->kind], x, kv, &outside) * op->repeat;
+            s += op_table_at(&b->table[op->row], x, kv, &outside) * op->repeat;
     }
     return s;
 }
@@ -113,7 +113,7 @@ static struct op_spread op_part(const struct bundle *b, enum bundle_part part)
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         if (part_of(op->axis) == part)
-            add_residuals(&r, &b->table[op->kind], op->repeat);
+            add_residuals(&r, &b->table[op->row], op->repeat);
     }
     const struct op_spread s = spread_of(b, part, &r);
     vec_free(&r.v);
@@ -343,8 +343,8 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     p->counts = arena_one(a, struct bundle_counts);
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
-        perturb_table(a, f, part_of(op->axis), &known, &p->table[op->kind]);
-        perturb_table(a, f, part_of(op->axis), &known, &p->decode_table[op->kind]);
+        perturb_table(a, f, part_of(op->axis), &known, &p->table[op->row]);
+        perturb_table(a, f, part_of(op->axis), &known, &p->decode_table[op->row]);
     }
     perturb_table(a, f, PART_ALL_REDUCE, &known, &p->all_reduce_table);
     perturb_table(a, f, PART_SEND_RECV, &known, &p->send_recv_table);

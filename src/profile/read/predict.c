@@ -107,48 +107,79 @@ double predict_send_recv_s(const struct bundle *b, int64_t tokens)
     return network(b, &b->send_recv, tokens);
 }
 
-static double attention(const struct bundle *b, enum op_kind k, double x, double kv)
+/* ---- attention: sums over kinds of layer ------------------------------------------------------
+ */
+
+void bundle_find_attention(struct bundle *b)
+{
+    b->prefill.n = b->decode.n = 0;
+    for (int i = 0; i < b->ops.n; i++) {
+        const struct op *op = &b->ops.ops[i];
+        if (op->axis == AXIS_PREFILL)
+            b->prefill.of[b->prefill.n++] = op;
+        else if (op->axis == AXIS_DECODE)
+            b->decode.of[b->decode.n++] = op;
+    }
+}
+
+static double attention(const struct bundle *b, const struct op *op, double x, double kv)
 {
     bool outside = false;
-    double s = op_table_at(&b->table[k], x, kv, &outside) * b->repeat[k];
+    double s = op_table_at(&b->table[op->row], x, kv, &outside) * op->repeat;
     return counted(b, s, outside);
+}
+
+static double prefill_s(const struct bundle *b, const struct op *op, int64_t kv_before,
+                        int64_t tokens)
+{
+    return tokens > 0 ? attention(b, op, (double)tokens, (double)kv_before) : 0;
 }
 
 double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t tokens)
 {
-    return tokens > 0 ? attention(b, OP_ATTN_PREFILL, (double)tokens, (double)kv_before) : 0;
+    double s = 0;
+    for (int i = 0; i < b->prefill.n; i++)
+        s += prefill_s(b, b->prefill.of[i], kv_before, tokens);
+    return s;
 }
 
-void predict_prefill_add(const struct bundle *b, int64_t kv_before, int64_t tokens,
+int predict_prefill_kinds(const struct bundle *b)
+{
+    return b->prefill.n;
+}
+
+void predict_prefill_add(const struct bundle *b, int kind, int64_t kv_before, int64_t tokens,
                          struct together_sum *sum)
 {
-    const double s = predict_prefill_s(b, kv_before, tokens);
-    together_add(&b->together, &b->table[OP_ATTN_PREFILL], (double)kv_before, (double)tokens, s,
-                 b->repeat[OP_ATTN_PREFILL], sum);
+    const struct op *op = b->prefill.of[kind];
+    const double s = prefill_s(b, op, kv_before, tokens);
+    together_add(&b->together[op->row], &b->table[op->row], (double)kv_before, (double)tokens, s,
+                 op->repeat, sum);
 }
 
-double predict_prefills_s(const struct bundle *b, const struct together_sum *sum)
+double predict_prefills_s(const struct bundle *b, int kind, const struct together_sum *sum)
 {
-    return together_s(&b->together, sum);
+    return together_s(&b->together[b->prefill.of[kind]->row], sum);
 }
 
-double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
+/* Decode rows as one kind of attention sees them. */
+struct rows {
+    int64_t seqs;
+    double kv, longest; /* cached tokens of all; of the longest, 0 = not known */
+};
+
+static double equal_rows_s(const struct bundle *b, const struct op *op, const struct rows *r)
 {
-    if (seqs <= 0)
-        return 0;
-    return attention(b, OP_ATTN_DECODE, (double)seqs, (double)kv_before / (double)seqs);
+    return attention(b, op, (double)r->seqs, r->kv / (double)r->seqs);
 }
 
-double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
-                              int64_t kv_max)
+static double rows_s(const struct bundle *b, const struct op *op, const struct rows *r)
 {
     enum { PARTS = 4 };
-    const struct op_table *t = &b->table[OP_ATTN_DECODE];
-    if (seqs <= 0)
-        return 0;
-    double n = (double)seqs, mean = (double)kv_before / n, half = (double)kv_max - mean;
+    const struct op_table *t = &b->table[op->row];
+    double n = (double)r->seqs, mean = r->kv / n, half = r->longest - mean;
     if (!(half > 0) || t->n == 0)
-        return predict_decode_s(b, seqs, kv_before);
+        return equal_rows_s(b, op, r);
     bool outside = false, quiet = false;
     double s = op_table_at(t, n, mean, &outside), tile = t->surface.tiles.k;
     if (tile > 0) { /* without tiles the average over a window equals its middle */
@@ -157,8 +188,66 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
         for (int i = 0; i < PARTS; i++)
             s += op_table_at(t, n, mean + ((i + 0.5) / PARTS - 0.5) * width, &quiet) / PARTS;
     }
-    double longest = op_table_at(t, 1, (double)kv_max, &quiet);
-    return counted(b, (s > longest ? s : longest) * b->repeat[OP_ATTN_DECODE], outside);
+    double longest = op_table_at(t, 1, r->longest, &quiet);
+    return counted(b, (s > longest ? s : longest) * op->repeat, outside);
+}
+
+/* What the kind of attention sees of sequences whose mean length is known: at most that much. */
+static struct rows rows_of(const struct bundle *b, const struct op *op, int64_t seqs,
+                           int64_t kv_before, int64_t kv_max)
+{
+    const struct seen *seen = &b->table[op->row].seen;
+    if (!(seen->tokens > 0))
+        return (struct rows){seqs, (double)kv_before, (double)kv_max};
+    const double n = (double)seqs;
+    return (struct rows){seqs, n * seen_kv(seen, (double)kv_before / n),
+                         seen->piece ? 0 : seen_kv(seen, (double)kv_max)};
+}
+
+double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
+{
+    double s = 0;
+    for (int i = 0; i < b->decode.n && seqs > 0; i++) {
+        const struct op *op = b->decode.of[i];
+        const struct rows r = rows_of(b, op, seqs, kv_before, 0);
+        s += equal_rows_s(b, op, &r);
+    }
+    return s;
+}
+
+double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
+                              int64_t kv_max)
+{
+    double s = 0;
+    for (int i = 0; i < b->decode.n && seqs > 0; i++) {
+        const struct op *op = b->decode.of[i];
+        const struct rows r = rows_of(b, op, seqs, kv_before, kv_max);
+        s += rows_s(b, op, &r);
+    }
+    return s;
+}
+
+/* The prefill attention of that kind of layer. */
+static const struct op *prefill_beside(const struct bundle *b, const struct op *decode)
+{
+    for (int i = 0; i < b->prefill.n; i++)
+        if (b->prefill.of[i]->kind == OP_ATTN_PREFILL && b->prefill.of[i]->part == decode->part)
+            return b->prefill.of[i];
+    return NULL;
+}
+
+/* Scores of the new tokens, at the fitted time of one. */
+static double scores_s(const struct bundle *b, const struct op *decode, const struct rows *r,
+                       double q)
+{
+    const struct op *op = decode->kind == OP_ATTN_DECODE ? prefill_beside(b, decode) : NULL;
+    if (!op)
+        return 0;
+    const struct op_table *t = &b->table[op->row];
+    const double n = (double)r->seqs;
+    const double scores = t->seen.tokens > 0 ? n * seen_pairs(&t->seen, r->kv / n, q)
+                                             : q * r->kv + n * q * (q + 1) / 2;
+    return surface_score_s(&t->surface) * scores * op->repeat;
 }
 
 double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
@@ -166,13 +255,29 @@ double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
 {
     if (draft_tokens == 0 || seqs <= 0)
         return predict_decode_mixed_s(b, seqs, kv_before, kv_max);
-    double q = 1 + (double)draft_tokens;
-    double reading = predict_decode_mixed_s(b, seqs, kv_before + seqs * draft_tokens,
-                                            kv_max ? kv_max + draft_tokens : 0);
-    double scores = q * (double)kv_before + (double)seqs * q * (q + 1) / 2;
-    double computing =
-        surface_score_s(&b->table[OP_ATTN_PREFILL].surface) * scores * b->repeat[OP_ATTN_PREFILL];
-    return reading > computing ? reading : computing;
+    double s = 0;
+    for (int i = 0; i < b->decode.n; i++) {
+        const struct op *op = b->decode.of[i];
+        const struct rows before = rows_of(b, op, seqs, kv_before, kv_max),
+                          after = rows_of(b, op, seqs, kv_before + seqs * draft_tokens,
+                                          kv_max ? kv_max + draft_tokens : 0);
+        s += fmax(rows_s(b, op, &after), scores_s(b, op, &before, 1 + (double)draft_tokens));
+    }
+    return s;
+}
+
+/* Cached tokens, in the mean over the layers that read any. */
+static double seen_tokens(const struct bundle *b, int64_t seqs, int64_t kv_before)
+{
+    double sum = 0, layers = 0;
+    bool all = true;
+    for (int i = 0; i < b->decode.n; i++) {
+        const struct op *op = b->decode.of[i];
+        sum += op->repeat * rows_of(b, op, seqs, kv_before, 0).kv;
+        layers += op->repeat;
+        all = all && !(b->table[op->row].seen.tokens > 0);
+    }
+    return all ? (double)kv_before : sum / layers;
 }
 
 double predict_decode_beside_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
@@ -181,7 +286,8 @@ double predict_decode_beside_s(const struct bundle *b, int64_t seqs, int64_t kv_
     const struct bundle_decode_beside *x = b->decode_beside;
     if (!x || seqs <= 0)
         return predict_verify_s(b, seqs, kv_before, kv_max, draft_tokens);
-    return (double)seqs * x->per_row_s + (double)(kv_before + seqs * draft_tokens) * x->per_key_s;
+    return (double)seqs * x->per_row_s +
+           seen_tokens(b, seqs, kv_before + seqs * draft_tokens) * x->per_key_s;
 }
 
 void bundle_set_decode_beside(struct bundle *b, const struct bundle_decode_beside *beside)
@@ -220,26 +326,34 @@ double predict_decode_rows_j(const struct bundle *b, int64_t rows)
     return sum_j(b->has_decode_energy ? &b->decode_energy_rows : &b->energy_rows, rows);
 }
 
-static double attention_j(const struct bundle *b, enum op_kind k, double x, double kv)
+static double attention_j(const struct bundle *b, const struct op *op, double x, double kv)
 {
     bool outside = false;
-    return op_table_at(&b->energy[k], x, kv, &outside) * b->repeat[k];
+    return op_table_at(&b->energy[op->row], x, kv, &outside) * op->repeat;
 }
 
 double predict_prefill_j(const struct bundle *b, int64_t kv_before, int64_t tokens)
 {
-    return tokens > 0 ? attention_j(b, OP_ATTN_PREFILL, (double)tokens, (double)kv_before) : 0;
+    double j = 0;
+    for (int i = 0; i < b->prefill.n && tokens > 0; i++)
+        j += attention_j(b, b->prefill.of[i], (double)tokens, (double)kv_before);
+    return j;
 }
 
 double predict_decode_j(const struct bundle *b, int64_t seqs, int64_t kv_before)
 {
-    double n = (double)seqs;
-    return seqs > 0 ? attention_j(b, OP_ATTN_DECODE, n, (double)kv_before / n) : 0;
+    double n = (double)seqs, j = 0;
+    for (int i = 0; i < b->decode.n && seqs > 0; i++) {
+        const struct op *op = b->decode.of[i];
+        j += attention_j(b, op, n, rows_of(b, op, seqs, kv_before, 0).kv / n);
+    }
+    return j;
 }
 
 /* One chunk of the same work stands for all: with n equal chunks of c tokens after kv,
  * tokens = n c, chunk_sq = n c (c + 1) / 2, kv_tokens = n c kv. */
-static double prefill_from_sums(const struct bundle *b, const struct op_load *load)
+static double prefill_from_sums(const struct bundle *b, const struct op *op,
+                                const struct op_load *load)
 {
     double tokens = (double)(load->tokens - load->seqs);
     if (tokens <= 0)
@@ -247,20 +361,23 @@ static double prefill_from_sums(const struct bundle *b, const struct op_load *lo
     double chunk = 2 * (double)load->chunk_sq / tokens - 1;
     if (chunk < 1)
         chunk = 1;
-    return tokens / chunk *
-           attention(b, OP_ATTN_PREFILL, chunk, (double)load->kv_tokens_prefill / tokens);
+    return tokens / chunk * attention(b, op, chunk, (double)load->kv_tokens_prefill / tokens);
 }
 
 double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_load *load)
 {
-    const struct op_table *t = &b->table[op->kind];
+    const struct op_table *t = &b->table[op->row];
     bool outside = false;
     int64_t x = op->axis == AXIS_ROWS ? load->rows : load->tokens;
+    struct rows r;
     switch (op->axis) {
     case AXIS_DECODE:
-        return predict_decode_s(b, load->seqs, load->kv_tokens - load->seqs);
+        if (load->seqs <= 0)
+            return 0;
+        r = rows_of(b, op, load->seqs, load->kv_tokens - load->seqs, 0);
+        return equal_rows_s(b, op, &r);
     case AXIS_PREFILL:
-        return prefill_from_sums(b, load);
+        return prefill_from_sums(b, op, load);
     case AXIS_TOKENS:
     case AXIS_ROWS:
         break;

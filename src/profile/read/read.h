@@ -40,16 +40,16 @@ struct read_points {
 };
 
 struct op_points {
-    struct read_points time[OP_KINDS];   /* s */
-    struct read_points energy[OP_KINDS]; /* J */
+    struct read_points time[OP_ROWS];   /* s */
+    struct read_points energy[OP_ROWS]; /* J */
 };
 
-/* The medians of each wanted operator of the rows that match the key; absent columns and empty
- * cells give no points. decodes: those of columns decode_stats, of batches without chunks. The
- * vectors are the caller's to free, also after an error. */
-enum st read_mlp(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
+/* The medians of the operators of a list, of the file's rows that match the key; absent columns and
+ * empty cells give no points. decodes: those of columns decode_stats, of batches without chunks.
+ * The vectors are the caller's to free, also after an error. */
+enum st read_mlp(const char *path, const struct bundle_key *key, const struct op_list *ops,
                  struct op_points *points, struct op_points *decodes, struct err *e);
-enum st read_attention(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
+enum st read_attention(const char *path, const struct bundle_key *key, const struct op_list *ops,
                        struct op_points *points, struct err *e);
 /* Host time of iterations, over their sequences. Curves without rows have no grid. */
 struct host_table {
@@ -62,8 +62,8 @@ enum st read_host(struct arena *a, const char *path, const struct bundle_key *ke
 
 /* Curves summed over operators, one per distinct grid. */
 struct curve_sum {
-    struct curve curve[OP_KINDS];
-    double *y[OP_KINDS];
+    struct curve curve[OP_ROWS];
+    double *y[OP_ROWS];
     int n;
 };
 
@@ -72,20 +72,26 @@ struct bundle {
     const struct node *meta;        /* whole; NULL = Vidur's */
     const struct bundle_meta *said; /* what is read of it; NULL = Vidur's */
     struct op_list ops;
-    int32_t repeat[OP_KINDS];
-    struct op_table table[OP_KINDS];
-    struct op_table energy[OP_KINDS]; /* J instead of seconds */
+    /* Attention, one for each kind of layer that has it. */
+    struct attention_rows {
+        const struct op *of[OP_ROWS]; /* [n] in ops */
+        int n;
+    } prefill, decode;
+    /* By row of the operator. */
+    struct op_table table[OP_ROWS];
+    struct op_table energy[OP_ROWS]; /* J instead of seconds */
     struct curve_sum energy_tokens, energy_rows;
     bool has_energy; /* of some operator */
     double idle_w;
     const char *energy_missing; /* bundle_energy_missing */
-    double error[OP_KINDS];
+    double error[OP_ROWS];
     /* Of batches without chunks, where the file tells them apart. */
     bool has_decodes;
-    struct together together; /* {0}: chunks of a batch go one after the other */
-    struct op_table decode_table[OP_KINDS];
+    struct together
+        together[OP_ROWS]; /* of prefill's; {0}: chunks of a batch go one after the other */
+    struct op_table decode_table[OP_ROWS];
     struct curve_sum decode_tokens, decode_rows;
-    struct op_table decode_energy[OP_KINDS]; /* J of the same; none: as energy */
+    struct op_table decode_energy[OP_ROWS]; /* J of the same; none: as energy */
     struct curve_sum decode_energy_tokens, decode_energy_rows;
     bool has_decode_energy;
     /* Host time of executors with several batches in flight: the part behind the device's begin, of
@@ -123,6 +129,10 @@ struct bundle {
     const struct power_cap *power_cap;         /* NULL = none, or no tables */
 };
 
+/* prefill and decode, from ops. */
+void bundle_find_attention(struct bundle *b);
+/* The operator's own file: attention.csv, else mlp.csv. */
+bool op_in_attention_file(const struct op *op);
 /* tokens, rows and once from the tables; the sums must be empty. */
 void bundle_sum_tables(struct arena *a, struct bundle *b);
 

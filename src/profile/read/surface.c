@@ -20,7 +20,7 @@ static void features(const struct surface *s, double x, double kv, double f[NF])
         f[3] = keys;
     } else {
         f[1] = tile_end(x, q);
-        f[2] = tile_pairs(kv, x, q, k);
+        f[2] = s->seen.tokens > 0 ? seen_pairs(&s->seen, kv, x) : tile_pairs(kv, x, q, k);
         f[3] = tile_end(kv + x, k);
     }
 }
@@ -300,8 +300,8 @@ static double error_inside(const struct surface *s)
     return n < FEW ? -1 : sum / (double)n;
 }
 
-static struct surface_tiles find_tiles(enum surface_kind kind, const struct surface_point *p,
-                                       int64_t n)
+static struct surface_tiles find_tiles(enum surface_kind kind, const struct seen *seen,
+                                       const struct surface_point *p, int64_t n)
 {
     static const struct surface_tiles decode[] = {{0, 0},  {0, 256}, {0, 128}, {0, 64},
                                                   {0, 32}, {0, 16},  {0, 0}};
@@ -311,9 +311,11 @@ static struct surface_tiles find_tiles(enum surface_kind kind, const struct surf
     const struct surface_tiles *c = kind == SURFACE_DECODE ? decode : prefill;
     struct surface_tiles best = {0, 0};
     double least = -1;
+    if (seen->tokens > 0 && kind == SURFACE_PREFILL) /* tiles at both ends of what a query sees */
+        return best;
     struct arena *a = arena_new();
     for (int i = 0; i == 0 || c[i].k > 0; i++) {
-        struct surface s = {.kind = kind, .tiles = c[i]};
+        struct surface s = {.kind = kind, .seen = *seen, .tiles = c[i]};
         struct grid_set known = {0};
         arena_reset(a);
         fit(&s, p, n);
@@ -335,8 +337,16 @@ static struct surface_tiles find_tiles(enum surface_kind kind, const struct surf
 void surface_build(struct arena *a, enum surface_kind kind, const struct surface_point *p,
                    int64_t n, const struct surface_tiles *tiles, struct surface *out)
 {
+    surface_build_seen(a, kind, &(struct seen){0}, p, n, tiles, out);
+}
+
+void surface_build_seen(struct arena *a, enum surface_kind kind, const struct seen *seen,
+                        const struct surface_point *p, int64_t n, const struct surface_tiles *tiles,
+                        struct surface *out)
+{
     struct grid_set known = {0};
-    *out = (struct surface){.kind = kind, .tiles = tiles ? *tiles : find_tiles(kind, p, n)};
+    *out = (struct surface){
+        .kind = kind, .seen = *seen, .tiles = tiles ? *tiles : find_tiles(kind, seen, p, n)};
     fit(out, p, n);
     build_rows(a, p, n, &known, out);
     fill(a, out, &known);

@@ -5,7 +5,8 @@
  * 0:
  *     decode  [1, x, x kv, kv]                            rows, keys and values read
  *     prefill [1, x, x kv + x (x + 1) / 2, kv + x]        rows, scores computed, keys read
- * in whole tiles (tiles.h) where the points show any, and the residual, the ratio measured /
+ * (of bounded attention, seen.h, the scores that it computes and the keys that it sees) in whole
+ * tiles (tiles.h) where the points show any, and the residual, the ratio measured /
  * fitted, is interpolated: along kv inside the two neighbouring rows of equal x, then along x. So
  * times of exactly that form are reproduced everywhere, kinks are followed as finely as the grid
  * resolves them, and outside the grid the nearest edge is extended in proportion to the work.
@@ -17,6 +18,7 @@
 #define PROFILE_READ_SURFACE_H
 
 #include "profile/read/curve.h"
+#include "profile/read/seen.h"
 
 enum surface_kind { SURFACE_DECODE, SURFACE_PREFILL };
 enum { SURFACE_FEATURES = 4 };
@@ -36,6 +38,7 @@ int64_t surface_points_merge(struct surface_point *p, int64_t n);
 
 struct surface {
     enum surface_kind kind;
+    struct seen seen;
     struct surface_tiles tiles;
     double theta[SURFACE_FEATURES];
     struct grid *rows;       /* the distinct x; NULL = no surface */
@@ -45,6 +48,11 @@ struct surface {
 /* p: merged points, n >= 1. tiles: NULL = find them. */
 void surface_build(struct arena *a, enum surface_kind kind, const struct surface_point *p,
                    int64_t n, const struct surface_tiles *tiles, struct surface *out);
+
+/* The same where queries see that much; kv of the points and of look-ups is seen_kv of it. */
+void surface_build_seen(struct arena *a, enum surface_kind kind, const struct seen *seen,
+                        const struct surface_point *p, int64_t n, const struct surface_tiles *tiles,
+                        struct surface *out);
 
 /* Prefill: fitted seconds per score; 0 where scores never bind. */
 double surface_score_s(const struct surface *s);

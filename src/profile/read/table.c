@@ -129,8 +129,8 @@ static void build(struct arena *a, struct grid_set *known, const struct tiles *t
         t->tile = tiles ? tiles->tile : find_tile(p, n);
         build_curve(a, known, p, n, t->tile, &t->curve);
     } else {
-        surface_build(a, t->axis == AXIS_DECODE ? SURFACE_DECODE : SURFACE_PREFILL, p, n,
-                      tiles ? &tiles->surface : NULL, &t->surface);
+        surface_build_seen(a, t->axis == AXIS_DECODE ? SURFACE_DECODE : SURFACE_PREFILL, &t->seen,
+                           p, n, tiles ? &tiles->surface : NULL, &t->surface);
     }
 }
 
@@ -163,6 +163,17 @@ void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
     take_points(a, known, p, n, out);
 }
 
+void op_table_build_seen(struct arena *a, enum op_axis axis, const struct seen *seen, bool spread,
+                         struct grid_set *known, struct surface_point *p, int64_t n,
+                         struct op_table *out)
+{
+    *out = (struct op_table){.axis = axis, .seen = *seen};
+    for (int64_t i = 0; i < n; i++)
+        p[i].kv = spread && axis == AXIS_DECODE ? seen_kv_spread(seen, p[i].kv, p[i].x)
+                                                : seen_kv(seen, p[i].kv);
+    take_points(a, known, p, n, out);
+}
+
 void op_table_build_experts(struct arena *a, const struct model *m, struct grid_set *known,
                             struct surface_point *p, int64_t n, struct op_table *out)
 {
@@ -172,6 +183,17 @@ void op_table_build_experts(struct arena *a, const struct model *m, struct grid_
     take_points(a, known, p, n, out);
 }
 
+void op_table_build_for(struct arena *a, const struct model *m, const struct op *op, bool spread,
+                        struct grid_set *known, struct surface_point *p, int64_t n,
+                        struct op_table *out)
+{
+    const struct seen seen = seen_of(m, op);
+    if (op_is_expert(op->kind))
+        op_table_build_experts(a, m, known, p, n, out);
+    else
+        op_table_build_seen(a, op->axis, &seen, spread, known, p, n, out);
+}
+
 void op_table_replace(struct arena *a, const struct op_table *t, struct grid_set *known,
                       const double *y, struct op_table *out)
 {
@@ -179,7 +201,8 @@ void op_table_replace(struct arena *a, const struct op_table *t, struct grid_set
     struct surface_point *p = arena_copy(a, t->points, (size_t)t->n * sizeof *p);
     for (int64_t i = 0; i < t->n; i++)
         p[i].y = y[i];
-    *out = (struct op_table){.axis = t->axis, .points = p, .n = t->n, .experts = t->experts};
+    *out = (struct op_table){
+        .axis = t->axis, .points = p, .n = t->n, .seen = t->seen, .experts = t->experts};
     out->tile = t->tile;
     if (t->n > 0)
         build(a, known, &tiles, out);
@@ -191,7 +214,7 @@ double op_table_at(const struct op_table *t, double x, double kv, bool *outside)
         return 0;
     if (t->axis == AXIS_TOKENS || t->axis == AXIS_ROWS)
         return curve_scaled_at(&t->curve, x, outside);
-    return surface_at(&t->surface, x, kv, outside);
+    return surface_at(&t->surface, x, seen_kv(&t->seen, kv), outside);
 }
 
 /* [n]: the fold of each point, all of equal size, shuffled. */
@@ -226,7 +249,8 @@ int64_t op_table_errors(const struct op_table *t, int64_t folds, double *error)
     for (int64_t f = 0; f < folds; f++) {
         arena_reset(fold_arena);
         struct surface_point *rest = arena_array(fold_arena, struct surface_point, n);
-        struct op_table without = {.axis = t->axis, .points = rest, .experts = t->experts};
+        struct op_table without = {
+            .axis = t->axis, .points = rest, .seen = t->seen, .experts = t->experts};
         for (int64_t i = 0; i < n; i++)
             if (fold[i] != f)
                 rest[without.n++] = all[i];

@@ -14,6 +14,7 @@ struct op_table {
                                            on 1-D axes */
     int64_t n;                          /* 0 = no points */
     double tile;                        /* of tokens or rows; 0 = none */
+    struct seen seen;                   /* by attention's queries; kv of the points is seen_kv */
     struct model experts;               /* for expert operators: their number and choice; else 0 */
     double expert_fit[3];               /* a, b, c of op_table_build_experts */
     struct curve curve;                 /* AXIS_TOKENS, AXIS_ROWS */
@@ -25,17 +26,29 @@ struct op_table {
 void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
                     struct surface_point *p, int64_t n, struct op_table *out);
 
+/* The same of attention whose queries see that much. spread: points of decodes are of lengths that
+ * differ (seen_kv_spread). */
+void op_table_build_seen(struct arena *a, enum op_axis axis, const struct seen *seen, bool spread,
+                         struct grid_set *known, struct surface_point *p, int64_t n,
+                         struct op_table *out);
+
 /* The same for an operator of a model's experts, over tokens: between the points the ratio to a fit
  * a + b experts hit + c tokens, coefficients >= 0, is linear. */
 void op_table_build_experts(struct arena *a, const struct model *m, struct grid_set *known,
                             struct surface_point *p, int64_t n, struct op_table *out);
+
+/* Whichever of these the operator of the model's list takes. */
+void op_table_build_for(struct arena *a, const struct model *m, const struct op *op, bool spread,
+                        struct grid_set *known, struct surface_point *p, int64_t n,
+                        struct op_table *out);
 
 /* The table that other values at the same places give, with the tiles of t: y[i] instead of
  * t->points[i].y. */
 void op_table_replace(struct arena *a, const struct op_table *t, struct grid_set *known,
                       const double *y, struct op_table *out);
 
-/* Seconds of one repeat. x: tokens, rows, sequences or chunk tokens; kv as in surface.h. */
+/* Seconds of one repeat. x: tokens, rows, sequences or chunk tokens; kv: cached tokens, seen or
+ * not. */
 double op_table_at(const struct op_table *t, double x, double kv, bool *outside);
 
 /* Error of predicting held-out points from the rest; see bundle_check(). tested 0: no error known.

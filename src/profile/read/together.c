@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-static double pairs(double kv_before, double tokens)
+static double pairs(const struct op_table *prefill, double kv_before, double tokens)
 {
-    return tokens * kv_before + tokens * (tokens + 1) / 2;
+    return seen_pairs(&prefill->seen, kv_before, tokens);
 }
 
 /* Of a chunk with so many keys, its own among them. */
@@ -43,7 +43,7 @@ static const struct surface_point *fullest(const struct op_table *t)
     const struct surface_point *out = NULL;
     for (int64_t i = 0; i < t->n; i++) {
         const struct surface_point *p = &t->points[i];
-        if (p->y > 0 && (!out || pairs(p->kv, p->x) > pairs(out->kv, out->x)))
+        if (p->y > 0 && (!out || pairs(t, p->kv, p->x) > pairs(t, out->kv, out->x)))
             out = p;
     }
     return out;
@@ -82,20 +82,24 @@ struct together together_of(struct arena *a, const struct op_table *prefill,
     if (!full || n == 0)
         return (struct together){0};
     const double work = work_in(full->y, latency_of(prefill, full->kv + full->x));
-    return (struct together){.pair_s = work / pairs(full->kv, full->x),
+    return (struct together){.pair_s = work / pairs(prefill, full->kv, full->x),
                              .work = work_curve(a, prefill, batches, n)};
 }
 
 /* Of one repeat. */
-static double work_of(const struct together *t, double kv_before, double tokens)
+static double work_of(const struct together *t, const struct op_table *prefill, double kv_before,
+                      double tokens)
 {
     const struct grid *g = t->work.grid;
     bool ignored;
     if (!g) /* no batch took longer than one prompt */
-        return t->pair_s * pairs(kv_before, tokens);
+        return t->pair_s * pairs(prefill, kv_before, tokens);
     const double last = g->x[g->n - 1];
-    const double more = tokens > last ? pairs(0, tokens) - pairs(0, last) : 0;
-    return curve_at(&t->work, tokens, &ignored) + t->pair_s * (tokens * kv_before + more);
+    const double more = tokens > last ? pairs(prefill, 0, tokens) - pairs(prefill, 0, last) : 0;
+    const double cached = prefill->seen.tokens > 0
+                              ? pairs(prefill, kv_before, tokens) - pairs(prefill, 0, tokens)
+                              : tokens * kv_before;
+    return curve_at(&t->work, tokens, &ignored) + t->pair_s * (cached + more);
 }
 
 void together_add(const struct together *t, const struct op_table *prefill, double kv_before,
@@ -107,7 +111,7 @@ void together_add(const struct together *t, const struct op_table *prefill, doub
     if (!(t->pair_s > 0) || !(single_s > 0))
         return;
     const double latency = fmin(latency_of(prefill, kv_before + tokens) * repeat, single_s);
-    const double work = fmin(work_of(t, kv_before, tokens) * repeat, single_s);
+    const double work = fmin(work_of(t, prefill, kv_before, tokens) * repeat, single_s);
     sum->latency_s = fmax(sum->latency_s, latency);
     sum->work_s += work;
     sum->ratio_s += single_s * single_s / hypot(latency, work);

@@ -9,7 +9,8 @@
  *
  *     latency  what the table's shortest chunk takes for as many keys: a block goes over all keys
  *              of its queries, however many blocks there are
- *     work     w(c) + pair_s c kv, of c tokens behind kv others: its part of the time of a full GPU
+ *     work     w(c) + pair_s c kv, of c tokens behind kv others: its part of the time of a full
+ * GPU; of bounded attention (seen.h) the pairs that it computes instead of c kv
  *
  * w comes from batches of equal prompts that fill the GPU, pair_s from the table's point with the
  * most pairs of query and key. A chunk alone takes f = r hypot(latency, work), which says its r,

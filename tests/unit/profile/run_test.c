@@ -158,7 +158,7 @@ static void what_is_measured_is_predicted(void **state)
     assert_near(wake_device_s + wake_host_s, 0, 1e-9);
     assert_int_equal(bundle_extrapolations(b), 0);
     for (int k = 0; k < OP_KINDS; k++)
-        assert_true(!bundle_has(b, (enum op_kind)k) || bundle_op_error(b, (enum op_kind)k) < 1e-6);
+        assert_true(!bundle_has(b, (enum op_kind)k) || bundle_row_error(b, k) < 1e-6);
     assert_false(fs_exists(f->partial));
     const char *mlp = file(f, f->compute, "mlp.csv");
     assert_ptr_equal(strstr(mlp, "time_stats.emb.min,time_stats.emb.max,"), mlp);

@@ -134,10 +134,10 @@ static struct bundle *profiled(struct arena *a, struct rng *r)
                  kv = kv > 0 ? 2 * kv : 128)
                 if (op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE)
                     add_point(p, &n, op, x, kv, hypot(SHARED, OWN) * rng_normal(r));
-        b->repeat[op->kind] = op->repeat;
-        b->error[op->kind] = -1;
-        op_table_build(a, op->axis, &known, p, n, &b->table[op->kind]);
+        b->error[op->row] = -1;
+        op_table_build(a, op->axis, &known, p, n, &b->table[op->row]);
     }
+    bundle_find_attention(b);
     bundle_sum_tables(a, b);
     return b;
 }

@@ -38,7 +38,12 @@ static void make_bundle(struct arena *a, struct bundle *b)
     for (int x = 1; x <= 8; x *= 2)
         for (int kv = 0; kv <= 1024; kv += 256)
             p[n++] = (struct surface_point){x, kv, 1e-9 + 1e-3 * x * kv};
-    b->repeat[OP_ATTN_DECODE] = b->repeat[OP_ATTN_PREFILL] = 1;
+    b->ops.n = 2;
+    b->ops.ops[0] = (struct op){
+        .kind = OP_ATTN_PREFILL, .row = OP_ATTN_PREFILL, .axis = AXIS_PREFILL, .repeat = 1};
+    b->ops.ops[1] = (struct op){
+        .kind = OP_ATTN_DECODE, .row = OP_ATTN_DECODE, .axis = AXIS_DECODE, .repeat = 1};
+    bundle_find_attention(b);
     op_table_build(a, AXIS_DECODE, &known, p, n, &b->table[OP_ATTN_DECODE]);
     p = arena_array(a, struct surface_point, 64);
     n = 0;

@@ -585,8 +585,8 @@ static void our_meta_brings_errors_and_scales(void **state)
             "{\"loo_error\": 0.02}, \"lm_head\": {\"loo_error\": null}, \"warp_drive\": {}}}\n");
     load(f);
     assert_non_null(bundle_meta(f->b));
-    assert_true(bundle_op_error(f->b, OP_ATTN_DECODE) == 0.02);
-    assert_true(bundle_op_error(f->b, OP_LM_HEAD) < 0);
+    assert_true(bundle_row_error(f->b, OP_ATTN_DECODE) == 0.02);
+    assert_true(bundle_row_error(f->b, OP_LM_HEAD) < 0);
     assert_true(bundle_decode_scale(f->b, 1, 0) == 1);
     assert_true(bundle_decode_scale(f->b, 4, 0) == 1.5); /* half way in log2 */
     assert_true(bundle_decode_scale(f->b, 64, 0) == 2);
@@ -788,15 +788,15 @@ static void a_gpus_decode_batches_have_their_own_times(void **state)
     relative(predict_rows_s(f->b, 2), 20 / 1e3);
     relative(predict_decode_tokens_s(f->b, 2), (2 * 4 + 30) / 1e3);
     relative(predict_decode_rows_s(f->b, 2), 40 / 1e3);
-    assert_true(bundle_has(f->b, OP_GAP) && bundle_op_error(f->b, OP_GAP) == 0.5);
+    assert_true(bundle_has(f->b, OP_GAP) && bundle_row_error(f->b, OP_GAP) == 0.5);
     assert_true(bundle_overlaps(f->b));
     relative(bundle_launch_s(f->b, 4, false), 1);
     relative(bundle_launch_s(f->b, 4, true), 3);
     relative(bundle_answer_s(f->b), 1e-5);
     struct together_sum chunks = {0};
     for (int i = 0; i < 4; i++)
-        predict_prefill_add(f->b, 0, 64, &chunks);
-    assert_true(predict_prefills_s(f->b, &chunks) == chunks.sum_s);
+        predict_prefill_add(f->b, 0, 0, 64, &chunks);
+    assert_true(predict_prefills_s(f->b, 0, &chunks) == chunks.sum_s);
     struct bundle_factors factors = {.decode = 1, .prompt = 1};
     for (int k = 0; k < BUNDLE_PARTS; k++)
         factors.part[k] = 2;
@@ -811,16 +811,16 @@ static void a_gpus_decode_batches_have_their_own_times(void **state)
     load(f);
     chunks = (struct together_sum){0};
     for (int i = 0; i < 4; i++)
-        predict_prefill_add(f->b, 0, 64, &chunks);
-    relative(predict_prefills_s(f->b, &chunks), 2 * 4e-4);
+        predict_prefill_add(f->b, 0, 0, 64, &chunks);
+    relative(predict_prefills_s(f->b, 0, &chunks), 2 * 4e-4);
 
     put_mlp(f); /* without these columns all batches are alike */
     put_str(f->compute, "bundle_meta.json", "{\"schema_version\": 1, \"operators\": {}}\n");
     load(f);
     chunks = (struct together_sum){0};
     for (int i = 0; i < 4; i++)
-        predict_prefill_add(f->b, 0, 64, &chunks);
-    assert_true(predict_prefills_s(f->b, &chunks) == chunks.sum_s);
+        predict_prefill_add(f->b, 0, 0, 64, &chunks);
+    assert_true(predict_prefills_s(f->b, 0, &chunks) == chunks.sum_s);
     assert_true(predict_decode_tokens_s(f->b, 8) == predict_tokens_s(f->b, 8));
     assert_true(predict_decode_rows_s(f->b, 8) == predict_rows_s(f->b, 8));
     assert_false(bundle_overlaps(f->b) || bundle_has(f->b, OP_GAP));

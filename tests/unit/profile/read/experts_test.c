@@ -26,7 +26,8 @@ static void make(struct arena *a, struct bundle *b)
     for (int i = 0; i < N; i++)
         p[i] = (struct surface_point){measured[i].tokens, 0, measured[i].whole_ms / 1e3};
     b->counts = arena_one(a, struct bundle_counts);
-    b->ops = (struct op_list){.n = 1, .ops = {{.kind = OP_MOE_UP_PROJ, .repeat = 1}}};
+    b->ops = (struct op_list){
+        .n = 1, .ops = {{.kind = OP_MOE_UP_PROJ, .row = OP_MOE_UP_PROJ, .repeat = 1}}};
     op_table_build_experts(a, &qwen, &known, p, N, &b->table[OP_MOE_UP_PROJ]);
     bundle_sum_tables(a, b);
 }

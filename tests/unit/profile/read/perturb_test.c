@@ -133,7 +133,7 @@ static void uncertainty_is_the_error_of_the_bundle(void **state)
     const struct bundle *b = golden_bundle(t, &m);
     struct bundle_uncertainty d;
     bundle_uncertainty(b, &d);
-    const double mean = bundle_op_error(b, OP_ATTN_DECODE) * sqrt(acos(-1) / 2);
+    const double mean = bundle_row_error(b, OP_ATTN_DECODE) * sqrt(acos(-1) / 2);
     assert_true(d.place[PART_DECODE] > 0.5 * mean && d.place[PART_DECODE] < mean);
     assert_true(d.shift[PART_DECODE] < mean / 6);
     assert_true(d.place[PART_TOKENS] > 0 && d.place[PART_ROWS] > 0 && d.place[PART_PREFILL] > 0);

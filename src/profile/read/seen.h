@@ -1,0 +1,29 @@
+/* How many keys queries see, in the terms of attention tables: tokens in the cache before the
+ * batch, as means over sequences, so not whole numbers. model/spans.h counts them for whole tokens.
+ *
+ * A table holds what an attention took at so many cached tokens. Where a query sees only the last w
+ * tokens, its own among them, those before the last w - 1 change nothing: a place (x, kv) of the
+ * table is (x, min(kv, w - 1)), points beyond have the same place, and look-ups as well. Within
+ * pieces of w tokens it is (x, kv mod w). */
+#ifndef PROFILE_READ_SEEN_H
+#define PROFILE_READ_SEEN_H
+
+#include "model/model.h"
+
+struct seen {
+    double tokens; /* w; 0 = all */
+    bool piece;    /* of the present piece of w tokens, else the last w */
+};
+
+/* Of an operator of the model's list; all for what is not attention, and for attention to several
+ * lists, of which some are bounded. */
+struct seen seen_of(const struct model *m, const struct op *op);
+
+/* Cached tokens that count, of kv. */
+double seen_kv(const struct seen *s, double kv);
+/* Their mean over x sequences whose lengths go evenly from 0.5 to 1.5 of their mean kv. */
+double seen_kv_spread(const struct seen *s, double kv, double x);
+/* Pairs of a query and a key it sees, of a chunk of c tokens behind kv. */
+double seen_pairs(const struct seen *s, double kv, double c);
+
+#endif
