@@ -136,8 +136,12 @@ enum op_kind {
     OP_QK_NORM,        /* attn_qk_norm (ours)                                                 */
     OP_ROPE,           /* attn_rope                                                           */
     OP_KV_SAVE,        /* attn_kv_cache_save: k, v rows of the T tokens into the paged cache  */
+    OP_INDEX_PREFILL,  /* scores of an index, and its choice of keys (DeepSeek V3.2)          */
+    OP_INDEX_DECODE,   /* the same of the decode rows                                         */
     OP_ATTN_PREFILL,   /* attention of the prefill chunks                                     */
     OP_ATTN_DECODE,    /* attention of the decode rows                                        */
+    OP_STATE_PREFILL,  /* short convolution and recurrence of a state (Mamba), prefill chunks */
+    OP_STATE_DECODE,   /* the same of the decode rows                                         */
     OP_ATTN_POST_PROJ, /* [T, heads head_dim] x [heads head_dim, hidden]                      */
     OP_ATTN_OUT_NORM,  /* of the attention's output, before it is added (Gemma 3)             */
     OP_POST_ATTN_NORM, /* post_attention_layernorm                                            */
@@ -155,11 +159,6 @@ enum op_kind {
     OP_LM_HEAD,      /* lm_head (ours): [rows, hidden] x [hidden, vocab]                    */
     OP_SAMPLE,       /* sample (ours): greedy argmax over [rows, vocab]                     */
     OP_GAP,          /* gap (ours): between kernels, no work of the model: never in its list */
-    /* Of layers that differ, each after OP_KV_SAVE. */
-    OP_INDEX_PREFILL, /* attn_index_prefill (ours): scores of an index, and the choice of keys  */
-    OP_INDEX_DECODE,
-    OP_STATE_PREFILL, /* attn_state_prefill (ours): short convolution and recurrence of a state */
-    OP_STATE_DECODE,
     OP_KINDS,
 };
 

@@ -16,7 +16,7 @@ static bool in_mlp(const struct op *op)
 {
     return op->kind == OP_POST_ATTN_NORM || op->kind == OP_MLP_UP_PROJ || op->kind == OP_MLP_ACT ||
            op->kind == OP_MLP_DOWN_PROJ || op->kind == OP_MOE_ROUTER ||
-           op->kind == OP_MOE_COMBINE || op_is_expert(op->kind);
+           op->kind == OP_MOE_COMBINE || op->kind == OP_MLP_OUT_NORM || op_is_expert(op->kind);
 }
 
 static const char *kind_name(const struct structure *s, const struct op *op)

@@ -17,8 +17,12 @@ static const struct {
     [OP_QK_NORM] = {"attn_qk_norm", AXIS_TOKENS, OP_IN_LAYER},
     [OP_ROPE] = {"attn_rope", AXIS_TOKENS, OP_IN_LAYER},
     [OP_KV_SAVE] = {"attn_kv_cache_save", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_INDEX_PREFILL] = {"attn_index_prefill", AXIS_PREFILL, OP_IN_LAYER},
+    [OP_INDEX_DECODE] = {"attn_index_decode", AXIS_DECODE, OP_IN_LAYER},
     [OP_ATTN_PREFILL] = {"attn_prefill", AXIS_PREFILL, OP_IN_LAYER},
     [OP_ATTN_DECODE] = {"attn_decode", AXIS_DECODE, OP_IN_LAYER},
+    [OP_STATE_PREFILL] = {"attn_state_prefill", AXIS_PREFILL, OP_IN_LAYER},
+    [OP_STATE_DECODE] = {"attn_state_decode", AXIS_DECODE, OP_IN_LAYER},
     [OP_ATTN_POST_PROJ] = {"attn_post_proj", AXIS_TOKENS, OP_IN_LAYER},
     [OP_ATTN_OUT_NORM] = {"attn_output_layernorm", AXIS_TOKENS, OP_IN_LAYER},
     [OP_POST_ATTN_NORM] = {"post_attention_layernorm", AXIS_TOKENS, OP_IN_LAYER},
@@ -36,10 +40,6 @@ static const struct {
     [OP_LM_HEAD] = {"lm_head", AXIS_ROWS, OP_AFTER_LAYERS},
     [OP_SAMPLE] = {"sample", AXIS_ROWS, OP_AFTER_LAYERS},
     [OP_GAP] = {"gap", AXIS_TOKENS, OP_AFTER_LAYERS},
-    [OP_INDEX_PREFILL] = {"attn_index_prefill", AXIS_PREFILL, OP_IN_LAYER},
-    [OP_INDEX_DECODE] = {"attn_index_decode", AXIS_DECODE, OP_IN_LAYER},
-    [OP_STATE_PREFILL] = {"attn_state_prefill", AXIS_PREFILL, OP_IN_LAYER},
-    [OP_STATE_DECODE] = {"attn_state_decode", AXIS_DECODE, OP_IN_LAYER},
 };
 
 const char *op_name(enum op_kind k)
