@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/cuda/parts.h"
+#include "engine/cuda/twins.h"
 #include "gpu/bench.h"
 #include "gpu/world.h"
 #include "model/random.h"
@@ -199,7 +200,7 @@ static struct cuda_batch equal_batch(struct timing *x, int n_chunks, int n_decod
 }
 
 static void time_attention(struct timing *x, int n_chunks, int n_decodes, int before, int tokens,
-                           int heads, int kv_heads, int d, bool fuse)
+                           int heads, int kv_heads, int d, bool fuse, int window)
 {
     char what[96];
     world_begin(&x->w, 1);
@@ -208,6 +209,7 @@ static void time_attention(struct timing *x, int n_chunks, int n_decodes, int be
                                     .kv_heads = kv_heads,
                                     .head_dim = d,
                                     .block_size = 16,
+                                    .window = window,
                                     .fuse = fuse,
                                     .eps = 1e-6F,
                                     .scale = (float)(1 / sqrt(d))};
@@ -223,7 +225,8 @@ static void time_attention(struct timing *x, int n_chunks, int n_decodes, int be
         x->most.decodes = n_decodes;
         x->most.sms = x->g->sms;
         cuda_parts_sizes(CUDA_DEAL, heads, kv_heads, &x->most);
-        const struct cuda_parts_limits limits = {CUDA_DEAL, x->most.runs, x->most.parts_at_once, 0};
+        const struct cuda_parts_limits limits = {CUDA_DEAL, x->most.runs, x->most.parts_at_once,
+                                                 window};
         struct cuda_part *parts = world_take(&x->w, (size_t)x->most.parts * sizeof *parts);
         int *runs = world_ints(&x->w, x->most.runs + 1);
         struct cuda_step *step = (void *)(uintptr_t)a.batch.step;
@@ -233,8 +236,12 @@ static void time_attention(struct timing *x, int n_chunks, int n_decodes, int be
         a.partial = world_take(&x->w, (size_t)(x->most.parts * heads * (d + 2)) * 4);
         a.counters = world_ints(&x->w, n_decodes * cuda_attention_head_tiles(heads, kv_heads));
     }
-    snprintf(what, sizeof what, "%d of %d behind %d, %d/%d of %d%s", n_chunks + n_decodes, tokens,
-             before, heads, kv_heads, d, fuse ? ", fused" : "");
+    if (window) {
+        void *sinks = world_random(&x->w, CUDA_BF16, heads, 1);
+        a.sinks = sinks;
+    }
+    snprintf(what, sizeof what, "%d of %d behind %d, %d/%d of %d%s%s", n_chunks + n_decodes, tokens,
+             before, heads, kv_heads, d, fuse ? ", fused" : "", window ? ", window" : "");
     const size_t pointers[] = {offsetof(struct cuda_attention_args, k),
                                offsetof(struct cuda_attention_args, v)};
     time_row(x, n_decodes ? CUDA_ATTENTION_DECODE : CUDA_ATTENTION_PREFILL, d, &a, 2, pointers,
@@ -305,22 +312,132 @@ static void time_sampling(struct timing *x, int n, int vocab)
     time_row(x, CUDA_SAMPLE, 0, &copy, 0, NULL, 0, what);
 }
 
+/* ---- experts --------------------------------------------------------------------------------- */
+
+struct experts {
+    const char *name;
+    int experts, k, hidden, intermediate, act;
+};
+
+/* k experts of each token, all with equal chance. */
+static int *choose(struct timing *x, int n, const struct experts *m)
+{
+    int *expert = world_ints(&x->w, n * m->k);
+    for (int i = 0; i < n * m->k; i++)
+        for (bool again = true; again;) {
+            expert[i] = (int)rng_below(&x->w.rng, (uint64_t)m->experts);
+            again = false;
+            for (int j = i / m->k * m->k; j < i; j++)
+                again = again || expert[j] == expert[i];
+        }
+    return expert;
+}
+
+/* Both products of a layer, by both kernels, and what stands around them. */
+static void time_experts(struct timing *x, int n, const struct experts *m)
+{
+    for (int kernel = 0; kernel < 4; kernel++) {
+        const enum cuda_kernel_id id = kernel % 2 ? CUDA_EXPERTS_MANY : CUDA_EXPERTS_FEW;
+        const bool down = kernel / 2;
+        const int rows = cuda_experts_rows(id), pairs = n * m->k,
+                  in = down ? m->intermediate : m->hidden,
+                  outs = down ? m->hidden : m->intermediate;
+        char what[96];
+        world_begin(&x->w, 1);
+        int *count = world_ints(&x->w, 1), *order = world_ints(&x->w, pairs),
+            *n_tiles = world_ints(&x->w, 1);
+        struct cuda_tile *tiles =
+            world_take(&x->w, (size_t)cuda_experts_tiles(pairs, m->experts, rows) * sizeof *tiles);
+        *count = n;
+        x->most = (struct cuda_sizes){.tokens = n, .rows = n, .decodes = n, .sms = x->g->sms};
+        struct cuda_group_args g = {.count = count,
+                                    .expert = choose(x, n, m),
+                                    .order = order,
+                                    .tiles = tiles,
+                                    .n_tiles = n_tiles,
+                                    .experts = m->experts,
+                                    .k = m->k,
+                                    .rows = rows};
+        twin_group(&g, CUDA_BF16);
+        struct cuda_experts_args a = {.n_tiles = n_tiles,
+                                      .tiles = tiles,
+                                      .order = order,
+                                      .experts = m->experts,
+                                      .k = m->k,
+                                      .share = down ? 1 : m->k,
+                                      .in = in,
+                                      .outs = outs,
+                                      .act = down ? CUDA_ACT_NONE : m->act,
+                                      .alpha = 1.702F,
+                                      .limit = 7};
+        a.weight_step = (long long)in * outs * (down ? 1 : 2);
+        a.x = world_random(&x->w, CUDA_BF16, (int64_t)(down ? pairs : n) * in, 1);
+        a.out = world_take(&x->w, (size_t)pairs * (size_t)outs * 2);
+        snprintf(what, sizeof what, "%s, %d tokens, %d -> %d", m->name, n, in, outs);
+        const size_t weight[] = {offsetof(struct cuda_experts_args, weight)};
+        time_row(x, id, 0, &a, 1, weight, a.weight_step * m->experts * 2, what);
+        if (kernel == 0)
+            time_row(x, CUDA_GROUP, 0, &g, 0, NULL, 0, what);
+    }
+}
+
+static void time_around_experts(struct timing *x, int n, const struct experts *m)
+{
+    char what[96];
+    world_begin(&x->w, 1);
+    int *count = world_ints(&x->w, 1);
+    *count = n;
+    snprintf(what, sizeof what, "%s, %d tokens", m->name, n);
+    x->most = (struct cuda_sizes){.tokens = n, .rows = n, .decodes = n, .sms = x->g->sms};
+    struct cuda_route_args r = {.count = count, .experts = m->experts, .k = m->k};
+    r.logits = world_random(&x->w, CUDA_F32, (int64_t)n * m->experts, 1);
+    r.expert = world_ints(&x->w, n * m->k);
+    r.weight = world_floats(&x->w, (int64_t)n * m->k);
+    time_row(x, CUDA_ROUTE, 0, &r, 0, NULL, 0, what);
+    struct cuda_combine_args c = {
+        .count = count, .weight = r.weight, .width = m->hidden, .k = m->k};
+    c.x = world_random(&x->w, CUDA_BF16, (int64_t)n * m->hidden, 1);
+    const size_t y[] = {offsetof(struct cuda_combine_args, y)};
+    time_row(x, CUDA_COMBINE, 0, &c, 1, y, (int64_t)n * m->k * m->hidden * 2, what);
+}
+
+static void time_all_experts(struct timing *x)
+{
+    static const struct experts models[] = {
+        {"Qwen3-30B-A3B", 128, 8, 2048, 768, CUDA_ACT_SILU_GATED},
+        {"gpt-oss-20b", 32, 4, 2880, 2880, CUDA_ACT_CLAMPED_GATED}};
+    static const int tokens[] = {1, 8, 64, 256, 1024, 2048};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (size_t j = 0; j < sizeof tokens / sizeof *tokens; j++) {
+            time_experts(x, tokens[j], &models[i]);
+            time_around_experts(x, tokens[j], &models[i]);
+        }
+}
+
 static void time_others(struct timing *x)
 {
-    time_attention(x, 0, 1, 1023, 1, 16, 8, 128, false);
-    time_attention(x, 0, 1, 1023, 1, 16, 8, 128, true);
-    time_attention(x, 0, 1, 8191, 1, 16, 8, 128, true);
-    time_attention(x, 0, 8, 1023, 1, 16, 8, 128, true);
-    time_attention(x, 0, 64, 1023, 1, 16, 8, 128, true);
-    time_attention(x, 0, 1, 1023, 1, 32, 32, 128, true);
-    time_attention(x, 0, 64, 1023, 1, 32, 32, 128, true);
-    time_attention(x, 0, 64, 1023, 1, 16, 16, 64, false);
-    time_attention(x, 0, 16, 1023, 1, 64, 8, 128, true);
-    time_attention(x, 1, 0, 0, 2048, 16, 8, 128, false);
-    time_attention(x, 1, 0, 0, 2048, 32, 32, 128, false);
-    time_attention(x, 1, 0, 1536, 512, 32, 32, 128, false);
-    time_attention(x, 8, 0, 0, 256, 32, 32, 128, false);
-    time_attention(x, 1, 0, 0, 2048, 16, 16, 64, false);
+    time_attention(x, 0, 1, 1023, 1, 16, 8, 128, false, 0);
+    time_attention(x, 0, 1, 1023, 1, 16, 8, 128, true, 0);
+    time_attention(x, 0, 1, 8191, 1, 16, 8, 128, true, 0);
+    time_attention(x, 0, 8, 1023, 1, 16, 8, 128, true, 0);
+    time_attention(x, 0, 64, 1023, 1, 16, 8, 128, true, 0);
+    time_attention(x, 0, 1, 1023, 1, 32, 32, 128, true, 0);
+    time_attention(x, 0, 64, 1023, 1, 32, 32, 128, true, 0);
+    time_attention(x, 0, 64, 1023, 1, 16, 16, 64, false, 0);
+    time_attention(x, 0, 16, 1023, 1, 64, 8, 128, true, 0);
+    time_attention(x, 1, 0, 0, 2048, 16, 8, 128, false, 0);
+    time_attention(x, 1, 0, 0, 2048, 32, 32, 128, false, 0);
+    time_attention(x, 1, 0, 1536, 512, 32, 32, 128, false, 0);
+    time_attention(x, 8, 0, 0, 256, 32, 32, 128, false, 0);
+    time_attention(x, 1, 0, 0, 2048, 16, 16, 64, false, 0);
+    time_attention(x, 0, 1, 8191, 1, 64, 8, 64, true, 128); /* gpt-oss, beside its full layers */
+    time_attention(x, 0, 1, 8191, 1, 64, 8, 64, true, 0);
+    time_attention(x, 0, 64, 8191, 1, 64, 8, 64, true, 128);
+    time_attention(x, 0, 64, 2047, 1, 64, 8, 64, true, 0);
+    time_attention(x, 1, 0, 0, 4096, 64, 8, 64, false, 128);
+    time_attention(x, 1, 0, 0, 4096, 64, 8, 64, false, 0);
+    time_attention(x, 1, 0, 0, 4096, 32, 16, 128, false, 1024); /* Gemma 3 27B */
+    time_all_experts(x);
     time_tokens(x, 2048, 1024, 16, 8, 128);
     time_tokens(x, 2048, 4096, 32, 32, 128);
     time_sampling(x, 1, 151936);

@@ -1,5 +1,6 @@
 /* The CUDA engine on the fake GPU, whose kernels are here the sources on the emulator: what a whole
  * run launches, with the arguments that it launches them with, has no race and no other fault. */
+#include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -43,6 +44,46 @@ static bool find(const char *kernel, struct fake_twin *out)
     return true;
 }
 
+/* A run of short requests; launches are counted anew. */
+static void run_engine(const char *model, const char *dtype)
+{
+    struct tmp tmp = tmp_new();
+    char out[300], of_model[300], of_type[64], *argv[16];
+    snprintf(out, sizeof out, "out=%s/run", tmp.dir);
+    snprintf(of_model, sizeof of_model, "%s", model);
+    snprintf(of_type, sizeof of_type, "engine.dtype=%s", dtype);
+    const char *args[] = {"twinfer",
+                          "bench",
+                          "engine=cuda",
+                          of_model,
+                          of_type,
+                          "workload=synthetic",
+                          "workload.num_requests=10",
+                          "workload.arrival.kind=static",
+                          "workload.lengths.kind=uniform",
+                          "workload.lengths.min_tokens=4",
+                          "workload.lengths.max_tokens=12",
+                          "scheduler.num_blocks=160",
+                          "scheduler.token_budget=24",
+                          "scheduler.batch_cap=16",
+                          "scheduler.max_model_len=64",
+                          out};
+    enum { ARGS = sizeof args / sizeof *args };
+    for (int i = 0; i < ARGS; i++)
+        argv[i] = (char *)(uintptr_t)args[i];
+    memset(launches, 0, sizeof launches);
+    assert_int_equal(cmd_main(ARGS, argv), 0);
+    tmp_free(&tmp);
+}
+
+static void check_launched(const enum cuda_kernel_id *wanted, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (launches[wanted[i]] < 2) /* an order each */
+            fail_msg("%s was launched %ld times", cuda_kernels[wanted[i]].name,
+                     launches[wanted[i]]);
+}
+
 /* Products of up to 16 rows are kernels too, those of more are the library's: batches are small.
  * With arguments: of twinfer, in place of these ("conform.kernels_run bench engine=cuda ..."). */
 static void a_run_of_the_engine_has_no_race(void **state)
@@ -57,39 +98,26 @@ static void a_run_of_the_engine_has_no_race(void **state)
                                                  CUDA_MATMUL_SOME_GATED,
                                                  CUDA_ARGMAX,
                                                  CUDA_RANDOM};
-    struct tmp tmp = tmp_new();
-    char out[300], *argv[16];
-    snprintf(out, sizeof out, "out=%s/run", tmp.dir);
-    const char *args[] = {"twinfer",
-                          "bench",
-                          "engine=cuda",
-                          "model=tiny_qwen3",
-                          "workload=synthetic",
-                          "workload.num_requests=10",
-                          "workload.arrival.kind=static",
-                          "workload.lengths.kind=uniform",
-                          "workload.lengths.min_tokens=4",
-                          "workload.lengths.max_tokens=12",
-                          "scheduler.num_blocks=160",
-                          "scheduler.token_budget=24",
-                          "scheduler.batch_cap=16",
-                          "scheduler.max_model_len=64",
-                          out};
-    enum { ARGS = sizeof args / sizeof *args };
     (void)state;
-    for (int i = 0; i < ARGS; i++)
-        argv[i] = (char *)(uintptr_t)args[i];
-    assert_int_equal(cmd_main(ARGS, argv), 0);
-    tmp_free(&tmp);
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (launches[wanted[i]] < 2) /* an order each */
-            fail_msg("%s was launched %ld times", cuda_kernels[wanted[i]].name,
-                     launches[wanted[i]]);
+    run_engine("model=tiny_qwen3", "bfloat16");
+    check_launched(wanted, sizeof wanted / sizeof *wanted);
+}
+
+static void nor_has_one_with_experts(void **state)
+{
+    static const enum cuda_kernel_id wanted[] = {CUDA_ROUTE, CUDA_GROUP, CUDA_EXPERTS_FEW,
+                                                 CUDA_COMBINE};
+    (void)state;
+    run_engine("model.ref=" TW_SOURCE_DIR "/tests/golden/models/mixtral", "bfloat16");
+    check_launched(wanted, sizeof wanted / sizeof *wanted);
+    run_engine("model.ref=" TW_SOURCE_DIR "/tests/golden/models/gpt_oss", "float32");
+    check_launched(wanted, sizeof wanted / sizeof *wanted);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {TEST(a_run_of_the_engine_has_no_race)};
+    const struct CMUnitTest tests[] = {TEST(a_run_of_the_engine_has_no_race),
+                                       TEST(nor_has_one_with_experts)};
     fake_gpu_twins(find);
     const int code = argc > 1 ? cmd_main(argc, argv) : cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < CUDA_KERNELS; i++)

@@ -4,22 +4,21 @@
 enum {
     ROUTE_WARPS = 4,
     ROUTE_PER_LANE = CUDA_EXPERTS_MOST / 32,
+    ROUTE_SMALL = 4, /* up to 128 experts */
     GROUP_THREADS = 256,
     GROUP_WARPS = GROUP_THREADS / 32
 };
 
-/* grid = tokens / 4: a warp takes a token. Lane l holds the logits of experts l, l + 32, ... */
-extern "C" __global__ void KERNEL(route)(const __grid_constant__ struct cuda_route_args a)
+/* A warp takes a token. Lane l holds the logits of experts l, l + 32, ... */
+template <int PER_LANE> __device__ static inline void route(const struct cuda_route_args &a)
 {
-    begin();
-    wait();
     const int t = blockIdx.x * ROUTE_WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (t >= *a.count)
         return;
     const float *logits = a.logits + (i64)t * a.experts;
-    float v[ROUTE_PER_LANE], best = NONE, sum = 0;
+    float v[PER_LANE], best = NONE, sum = 0;
 #pragma unroll
-    for (int i = 0; i < ROUTE_PER_LANE; i++) {
+    for (int i = 0; i < PER_LANE; i++) {
         const int e = lane + 32 * i;
         v[i] = e < a.experts ? logits[e] : NONE;
         best = fmaxf(best, v[i]);
@@ -27,7 +26,7 @@ extern "C" __global__ void KERNEL(route)(const __grid_constant__ struct cuda_rou
     best = warp_max(best);
     if (a.over_all) {
 #pragma unroll
-        for (int i = 0; i < ROUTE_PER_LANE; i++)
+        for (int i = 0; i < PER_LANE; i++)
             sum += expf(v[i] - best);
         sum = warp_sum(sum);
     }
@@ -36,7 +35,7 @@ extern "C" __global__ void KERNEL(route)(const __grid_constant__ struct cuda_rou
         float top = NONE;
         int at = CUDA_EXPERTS_MOST;
 #pragma unroll
-        for (int i = 0; i < ROUTE_PER_LANE; i++)
+        for (int i = 0; i < PER_LANE; i++)
             if (v[i] > top) {
                 top = v[i];
                 at = lane + 32 * i;
@@ -50,7 +49,7 @@ extern "C" __global__ void KERNEL(route)(const __grid_constant__ struct cuda_rou
             }
         }
 #pragma unroll
-        for (int i = 0; i < ROUTE_PER_LANE; i++) /* it is taken */
+        for (int i = 0; i < PER_LANE; i++) /* it is taken */
             if (lane + 32 * i == at)
                 v[i] = NONE;
         const float e = expf(top - best);
@@ -62,6 +61,17 @@ extern "C" __global__ void KERNEL(route)(const __grid_constant__ struct cuda_rou
         sum = warp_sum(mine);
     if (lane < a.k)
         a.weight[(i64)t * a.k + lane] = mine / sum;
+}
+
+/* grid = tokens / 4 */
+extern "C" __global__ void KERNEL(route)(const __grid_constant__ struct cuda_route_args a)
+{
+    begin();
+    wait();
+    if (a.experts <= 32 * ROUTE_SMALL)
+        route<ROUTE_SMALL>(a);
+    else
+        route<ROUTE_PER_LANE>(a);
 }
 
 /* Sum of v over the threads before this one; *all: over the block. s has a place per warp. */

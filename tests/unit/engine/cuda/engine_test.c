@@ -711,6 +711,20 @@ static void what_it_cannot_run_is_refused(void **state)
     m.intermediate = 82;
     assert_says(refusal_of(t, &p, ST_USAGE),
                 "engine=cuda takes multiples of 4 for intermediate_size in f32: qwen3 has 82");
+    m = model_of(t, "gpt_oss", &dir);
+    struct structure *s = arena_copy(t->a, m.structure, sizeof *s);
+    m.structure = s;
+    for (int32_t i = 2; i <= CUDA_SPANS; i++) {
+        s->attention[i] = s->attention[0];
+        s->attention[i].window = 100 + i;
+    }
+    s->n_attentions = CUDA_SPANS + 1;
+    assert_says(refusal_of(t, &p, ST_USAGE),
+                "engine=cuda does not compute windows of so many sizes: gpt_oss");
+    s->n_attentions = 2;
+    s->mlp[0].experts = CUDA_EXPERTS_MOST + 1;
+    assert_says(refusal_of(t, &p, ST_USAGE), "engine=cuda does not compute so many experts");
+    m = model_of(t, "qwen3", &dir);
     m.intermediate = 84;
     p.num_blocks = INT32_MAX;
     assert_says(refusal_of(t, &p, ST_USAGE), "num_blocks: 2147483647 is not between 1 and");
