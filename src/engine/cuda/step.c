@@ -13,7 +13,7 @@ static size_t take(size_t *at, size_t bytes)
     return here;
 }
 
-static int spans_of(const struct cuda_sizes *s)
+static int part_lists(const struct cuda_sizes *s)
 {
     return s->spans > 1 ? s->spans : 1;
 }
@@ -22,7 +22,7 @@ void cuda_step_lay_out(const struct cuda_sizes *most, int64_t most_blocks,
                        struct cuda_step_layout *out)
 {
     const size_t tokens = (size_t)most->tokens, rows = (size_t)most->rows;
-    const size_t spans = (size_t)spans_of(most);
+    const size_t spans = (size_t)part_lists(most);
     size_t at = 0;
     *out = (struct cuda_step_layout){.most = *most};
     out->step = take(&at, sizeof(struct cuda_step));
@@ -65,7 +65,7 @@ struct cuda_batch cuda_step_span(const struct cuda_batch *b, const struct cuda_s
                                  int span)
 {
     struct cuda_batch of = *b;
-    ASSERT(span < spans_of(most));
+    ASSERT(span < part_lists(most));
     of.parts += (size_t)span * (size_t)most->parts;
     of.runs += (size_t)span * ((size_t)most->runs + 1);
     return of;
@@ -133,7 +133,7 @@ static void write_parts(const struct cuda_step_layout *l, const struct cuda_segm
                         char *host, struct cuda_step *step)
 {
     struct cuda_step longest = *step;
-    for (int i = 0; i < spans_of(&l->most); i++) {
+    for (int i = 0; i < part_lists(&l->most); i++) {
         const struct cuda_parts_limits limits = {CUDA_DEAL, l->most.runs, l->most.parts_at_once,
                                                  l->most.windows[i]};
         struct cuda_part *parts = (void *)(host + l->parts);
