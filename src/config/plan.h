@@ -61,6 +61,10 @@ struct plan {
         const char *weights;       /* "random:<seed>" or NULL = ref's safetensors */
         const char *tokenizer;     /* path of tokenizer.json; NULL = ref's */
         const char *dtype, *kv_dtype; /* formats; NULL = what config.json says */
+        /* Sizes of an opaque model (model/opaque.h); 0 = not set. */
+        double weights_gb, workspace_gb;
+        int64_t kv_bytes_per_token, window_kv_bytes_per_token, window, state_bytes_per_sequence;
+        int64_t kv_heads, layers;
     } model;
 
     const char *import, *export, *path; /* of workload: a format, and its file */

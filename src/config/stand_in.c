@@ -28,6 +28,7 @@ static bool asks_for_other(const struct override *o)
         "model.hub",
         "model.name",
         "model.config",
+        "model.weights_gb",
         "hardware.memory_gb",
         "hardware.dram_gb_per_s",
         "hardware.link_gb_per_s",

@@ -3,7 +3,8 @@
  *
  *   - other hardware: hardware=, ~hardware or an `override hardware` that is not cpu, a hardware.id
  *     that is not cpu, or a value that describes a device: memory, peaks, links
- *   - another model: model.ref, model.hub, model.name, model.config
+ *   - another model: model.ref, model.hub, model.name, model.config,
+ *     model.weights_gb
  *
  * model.hub then takes the file of the group `model` that has that hub name. Without one, no model
  * is chosen, and commands that need one refuse. A model that the command line or an `override`

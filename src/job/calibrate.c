@@ -356,10 +356,33 @@ static enum st write_checked(const struct job_context *c, const struct job_calib
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* Of an opaque model, whose name alone does not tell what was fitted. */
+static void put_sizes(struct arena *a, const struct plan *p, struct node *n)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } sizes[] = {
+        {"model.kv_bytes_per_token", p->model.kv_bytes_per_token},
+        {"model.window_kv_bytes_per_token", p->model.window_kv_bytes_per_token},
+        {"model.window", p->model.window},
+        {"model.state_bytes_per_sequence", p->model.state_bytes_per_sequence},
+        {"model.kv_heads", p->model.kv_heads},
+        {"model.layers", p->model.layers},
+    };
+    if (!(p->model.weights_gb > 0))
+        return;
+    node_put(a, n, "model.weights_gb", node_number(a, p->model.weights_gb));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value)
+            node_put(a, n, sizes[i].key, node_int(a, sizes[i].value));
+}
+
 static struct node *settings_node(struct arena *a, const struct plan *p,
                                   const struct serve_params *s)
 {
     struct node *n = node_new(a, NODE_MAP);
+    put_sizes(a, p, n);
     node_put(a, n, "scheduler.policy", node_str(a, s->policy));
     if (p->scheduler.token_budget)
         node_put(a, n, "scheduler.token_budget", node_int(a, p->scheduler.token_budget));

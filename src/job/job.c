@@ -10,6 +10,7 @@
 #include "job/memory.h"
 #include "model/formats.h"
 #include "model/hub.h"
+#include "model/opaque.h"
 #include "serve/sched/sched.h"
 #include "text/json.h"
 #include "text/yaml.h"
@@ -117,10 +118,44 @@ static enum st find_folder(const struct job_context *c, struct job_model *m, con
     return ST_OK;
 }
 
+/* By the sizes of the plan. */
+static enum st opaque_of(const struct job_context *c, struct job_model *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    const double gib = 1024.0 * 1024 * 1024;
+    const struct opaque sizes = {
+        .weight_bytes = p->model.weights_gb * gib,
+        .kv_bytes = p->model.kv_bytes_per_token,
+        .window_kv_bytes = p->model.window_kv_bytes_per_token,
+        .window = p->model.window,
+        .state_bytes = p->model.state_bytes_per_sequence,
+        .kv_heads = p->model.kv_heads,
+        .layers = p->model.layers,
+        .workspace_bytes = p->model.workspace_gb * gib,
+    };
+    if (p->model.ref || (p->model.config && p->model.config->n)) {
+        err_set(e, ST_USAGE, "model.weights_gb: model %s has a configuration, which says its sizes",
+                p->model.name  ? p->model.name
+                : p->model.ref ? p->model.ref
+                               : "");
+        return err_hint(e, "leave either out; ~model leaves a group out");
+    }
+    if (!p->model.name)
+        return err_hint((err_set(e, ST_USAGE,
+                                 "model.name: not set: nothing else tells a model of "
+                                 "sizes alone from others"),
+                         e),
+                        "model.name=NAME gives it one");
+    *out = (struct job_model){.hub = p->model.hub, .tokenizer = p->model.tokenizer};
+    return opaque_model(c->a, p->model.name, &sizes, &out->m, e);
+}
+
 enum st job_model_described(const struct job_context *c, struct job_model *out, struct err *e)
 {
     const struct plan *p = c->plan;
     struct node *side = NULL;
+    if (p->model.weights_gb > 0)
+        return opaque_of(c, out, e);
     *out = (struct job_model){.hub = p->model.hub, .config = p->model.config};
     const char *name = p->model.name, *source = NULL;
     if (p->model.ref) {
@@ -364,6 +399,13 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
                          struct serve_params *out, struct engine_plan *plan, struct err *e)
 {
     struct engine_plan unread;
+    if (m->opaque && !p->scheduler.max_model_len)
+        return err_hint((err_set(e, ST_USAGE,
+                                 "scheduler.max_model_len: not set: the sizes of model %s hold no "
+                                 "longest sequence",
+                                 m->name),
+                         e),
+                        "scheduler.max_model_len=TOKENS: as its server was started with");
     *out = (struct serve_params){
         .policy = p->scheduler.policy,
         .router = p->cluster.router,

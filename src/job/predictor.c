@@ -121,6 +121,8 @@ enum st job_predictor(const struct job_context *c, const struct job_model *m,
                                         .tables = p->predictor.tables};
     if (ops->needs_bundle)
         TRY(load_bundle(c, m, params, e));
+    else
+        TRY(model_check_described(&m->m, arena_printf(c->a, "predictor %s", ops->name), e));
     TRY(job_memory_known(c, params->bundle, e));
     TRY(read_parameters(c, ops, params, e));
     TRY(check_verifies(p, ops, e));

@@ -166,6 +166,7 @@ static enum st refuse(const struct model *m, const char *what, struct err *e)
 enum st model_check_computed(const struct model *m, struct err *e)
 {
     const struct structure *s = m->structure;
+    TRY(model_check_described(m, "an engine", e));
     struct arena *a = arena_new();
     enum st st = ST_OK;
     const char *what = NULL;

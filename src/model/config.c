@@ -181,6 +181,17 @@ enum st model_check_uniform(const struct model *m, struct err *e)
     return err_hint(e, "`twinfer model inspect` has its parameters and what it keeps per token");
 }
 
+enum st model_check_described(const struct model *m, const char *what, struct err *e)
+{
+    if (!m->opaque)
+        return ST_OK;
+    err_set(e, ST_USAGE, "model %s: %s goes by its operators, and it is known by its sizes alone",
+            m->name, what);
+    return err_hint(
+        e, "`twinfer calibrate` makes a bundle of a server's latencies, which profile.root= "
+           "takes, as one of measured iterations (docs/formats.md: iteration.csv)");
+}
+
 /* ---- token ids ---------------------------------------------------------------------------------
  */
 

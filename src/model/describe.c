@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/describe_layers.h"
+#include "model/opaque.h"
 #include "model/stored.h"
 #include "text/table.h"
 
@@ -203,6 +204,10 @@ void model_describe(struct arena *a, const struct model *m, const struct describ
                                         "parameters",   "prefill FLOPs", "prefill bytes",
                                         "decode FLOPs", "decode bytes"};
     enum { COLUMNS = sizeof heads / sizeof *heads };
+    if (m->opaque) {
+        opaque_describe(a, m, out);
+        return;
+    }
     if (m->layered) {
         put_name(a, m, out);
         put_sizes(a, m, out);
@@ -330,6 +335,8 @@ static void put_layers_node(struct arena *a, const struct structure *s, struct n
 struct node *model_describe_node(struct arena *a, const struct model *m,
                                  const struct describe_params *p)
 {
+    if (m->opaque)
+        return opaque_describe_node(a, m);
     struct node *n = node_new(a, NODE_MAP), *kv = node_new(a, NODE_MAP);
     set(a, kv, "float32", whole_number(a, kv_bytes(m, 4)));
     set(a, kv, "bfloat16", whole_number(a, kv_bytes(m, 2)));

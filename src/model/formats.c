@@ -174,6 +174,8 @@ bool formats_quantised(const struct model *m)
 
 const char *formats_words(struct arena *a, const struct model *m)
 {
+    if (m->opaque)
+        return "sizes as given";
     const char *weights = m->op_formats ? stored_words(a, m->stored)
                                         : arena_printf(a, "%s weights", precision_name(m->weights));
     const char *kv = arena_printf(a, "%s KV cache", precision_name(m->kv));

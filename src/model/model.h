@@ -33,12 +33,15 @@ enum model_family {
  */
 struct op_format; /* below */
 struct stored;    /* model/stored.h */
+struct opaque;    /* model/opaque.h */
 
 struct model {
     const char *name;
     const char *source; /* "ORG/NAME@COMMIT" of the hub's cache; NULL = a folder or a group */
     enum model_family family;
     const struct structure *structure; /* NULL: made from dimensions */
+    const struct opaque
+        *opaque; /* known by its sizes alone, structure stands for them; NULL = not */
     bool layered;
     enum model_norm norm;
     enum model_act act;
@@ -103,6 +106,8 @@ enum st model_check_blocks(const struct model *m, struct err *e);
 enum st model_check_uniform(const struct model *m, struct err *e);
 /* ST_INPUT for more than OP_ROWS rows: for what holds times by row. */
 enum st model_check_rows(const struct model *m, struct err *e);
+/* ST_USAGE for an opaque model, where `what` ("predictor roofline") goes by operators. */
+enum st model_check_described(const struct model *m, const char *what, struct err *e);
 /* ST_INPUT for what can be described and predicted but no engine here computes, by name: families,
  * types of rotary positions, activations and routers, kinds of attention with heads of their own,
  * quantised weights. What one engine lacks besides, it refuses itself. */

@@ -1,6 +1,7 @@
 #include "model/shard.h"
 
 #include "model/describe_layers.h"
+#include "model/opaque.h"
 #include "model/stored.h"
 
 static int64_t divided_up(int64_t n, int64_t parts)
@@ -46,6 +47,8 @@ int64_t shard_devices(int64_t tp, int64_t ep)
 
 enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, struct err *e)
 {
+    if (m->opaque)
+        return opaque_check_shards(m, tp, pp, ep, e);
     if (pp < 1 || pp > m->layers)
         return err_set(e, ST_USAGE, "parallel.pp: %lld stages for the %lld layers of %s",
                        (long long)pp, (long long)m->layers, m->name);

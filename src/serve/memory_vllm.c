@@ -17,11 +17,14 @@
  * Graphs are captured in two modes, for sizes 1, 2, 4, multiples of 8 below 256 and of 16 from
  * there, up to 512, 2 S and T (pieces), and to S as well (whole decode batches).
  *
+ * Of an opaque model (model/opaque.h) model.workspace_gb stands for activations, graphs and other.
+ *
  * 14 and 4.125 follow from vLLM's source. 384 KiB, 0.13, 1.3 and 0.1 GiB were taken from logs of
  * vLLM 0.11 to 0.31, which docs/serving.md lists; tests/unit/serve/memory_vllm_test.c holds the
  * plan to the block counts in them. */
 #include <math.h>
 
+#include "model/opaque.h"
 #include "model/shard.h"
 #include "serve/memory.h"
 
@@ -176,6 +179,10 @@ static void plan_stage(const struct stage *s, struct memory_plan *out)
         .graph_bytes = graphs(s),
         .other_bytes = (ALONE_GIB + together) * GIB + STATE_BYTES * logits,
     };
+    if (f->model->opaque) { /* what its sizes say of all of it */
+        out->activation_bytes = f->model->opaque->workspace_bytes;
+        out->graph_bytes = out->other_bytes = 0;
+    }
     out->cache_bytes = out->usable_bytes - out->weight_bytes - out->activation_bytes -
                        out->graph_bytes - out->other_bytes;
 }
@@ -195,6 +202,15 @@ static enum st no_room(const struct memory_facts *f, const struct memory_plan *p
 
 enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, struct err *e)
 {
+    if (f->model->opaque && !(f->model->opaque->workspace_bytes > 0)) {
+        err_set(e, ST_USAGE,
+                "model.workspace_gb: what %s takes of a GPU beside weights, keys and values is not "
+                "known",
+                f->model->name);
+        return err_hint(e,
+                        "vLLM's log says it at start; scheduler.num_blocks gives the blocks, and "
+                        "scheduler.memory_plan=vidur leaves it to hardware.memory_margin");
+    }
     const struct model shard = shard_model(f->model, f->tp);
     const double layer_bytes = model_kv_bytes(&shard) / (double)shard.layers; /* of a token */
     const int64_t request_blocks = (f->request_tokens + f->block_size - 1) / f->block_size;

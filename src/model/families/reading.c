@@ -341,7 +341,10 @@ enum st reading_done(struct reading *r)
         }
         reading_fail(r, p->value, "%s: is not known for %s, and may change its shapes", p->key.p,
                      r->s->family);
-        err_hint(r->e, "remove it where it does not, or describe the model by its sizes");
+        err_hint(
+            r->e,
+            "remove it where it does not; model.weights_gb and model.kv_bytes_per_token describe a "
+            "model by its sizes");
     }
     return r->st;
 }

@@ -28,6 +28,7 @@ static void it_stands_in_for_no_other_model_and_beside_no_other_hardware(void **
         {"hardware.peak_tflops.bf16=900", "none"},
         {"hardware.dram_gb_per_s=4800", "none"},
         {"model.name=qwen3_8b", "none"},
+        {"model.weights_gb=15", "none"},
         {"model.hub=Nobody/Model", "none"},
         {"model.hub=Qwen/Qwen3-8B", "qwen3_8b"},
         {"model.hub='Qwen/Qwen3-8B'", "qwen3_8b"},
