@@ -168,6 +168,7 @@ const struct predictor_ops predictor_iterations = {
     .help = "measured times of whole iterations, interpolated",
     .version = PREDICTOR_VERSION,
     .needs_bundle = true,
+    .experts_of_shards = true,
     .open = open_iterations,
     .predict = predict_iterations,
     .wake = iterations_wake,

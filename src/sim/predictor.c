@@ -47,7 +47,7 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
     ops = ops == &predictor_bundle ? of_form(p->bundle) : ops;
     *out = (struct predictor){.ops = ops, .stages = (int32_t)p->pp};
     TRY(shard_check(p->model, p->tp, p->pp, p->ep, e));
-    if (p->ep > 1 && !ops->experts)
+    if (p->ep > 1 && !ops->experts && !(ops->experts_of_shards && p->ep <= p->tp))
         return err_set(e, ST_USAGE, "parallel.ep: this predictor has no experts");
     if (p->expert_skew > 0 && (p->model->experts == 0 || !ops->experts))
         return err_set(e, ST_USAGE, "parallel.expert_skew: %s",

@@ -42,11 +42,13 @@ struct predictor_params {
 
 struct predictor_ops {
     const char *name, *help;
-    int version;       /* PREDICTOR_VERSION */
-    bool needs_bundle; /* of predictor_params */
-    bool experts;      /* supports ep > 1 */
-    bool uncalibrated; /* no measurement stands behind its times */
-    bool verifies;     /* supports batches whose decode rows verify drafts */
+    int version;            /* PREDICTOR_VERSION */
+    bool needs_bundle;      /* of predictor_params */
+    bool experts;           /* supports ep > 1 */
+    bool experts_of_shards; /* its times hold experts that the shards of a group share out, ep = tp
+                             */
+    bool uncalibrated;      /* no measurement stands behind its times */
+    bool verifies;          /* supports batches whose decode rows verify drafts */
     enum st (*open)(struct arena *a, const struct predictor_params *p, void **self, struct err *e);
     /* stages: [pp]. An error ends the run. */
     enum st (*predict)(void *self, const struct batch *b, struct stage_time *stages, struct err *e);

@@ -1,0 +1,158 @@
+"""iterations.py TWINFER SOURCE: adapters/aiconfigurator_iterations.py on a stand-in of the package whose every time is known, a simulation of
+the result, and how bench/accuracy/silicon_all.py reads rows."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TW, SRC = sys.argv[1], sys.argv[2]
+CONFIG = {"model_type": "qwen3_moe", "vocab_size": 32000, "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+          "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 512, "moe_intermediate_size": 128, "num_experts": 8,
+          "num_experts_per_tok": 2, "max_position_embeddings": 8192, "torch_dtype": "bfloat16"}
+# A package of that name: operators whose milliseconds are c + a x + b pairs.
+PACKAGE = '''
+class GEMM:
+    def __init__(self, name, ms): self._name, self.ms = name, ms
+class ContextAttention(GEMM): pass
+class GenerationAttention(GEMM): pass
+'''
+MODELS = '''
+from aiconfigurator_core.ops import ContextAttention, GEMM, GenerationAttention
+class Model:
+    context_ops = [GEMM("context_qkv_gemm", lambda b, s, p, x: 0.5 + 0.001 * x),
+                   ContextAttention("context_attention", lambda b, s, p, x: 0.1 + 1e-6 * b * s * (p + (s + 1) / 2)),
+                   GEMM("context_logits_gemm", lambda b, s, p, x: 1e9)]
+    generation_ops = [GEMM("generation_qkv_gemm", lambda b, s, p, x: 0.5 + 0.001 * b),
+                      GenerationAttention("generation_attention", lambda b, s, p, x: 0.05 + 1e-6 * b * s),
+                      GEMM("generation_logits_gemm", lambda b, s, p, x: 0.2 + 0.002 * b)]
+def get_model(path, config, backend): return Model()
+'''
+ENGINE = '''
+from aiconfigurator_core.sdk.models import Model
+class EngineHandle:
+    @classmethod
+    def compile(cls, model, system, backend, **k):
+        if k["gemm_quant_mode"] == "nvfp4": raise ValueError("GEMM perf data missing\\nfor nvfp4")
+        return cls()
+    def take(self, ops, indices, b, s, p, x):
+        return [(ops[i]._name, ops[i].ms(b, s, p, x), 0.0, "silicon") for i in indices]
+    def evaluate_context_ops(self, indices, batch_size, s, prefix=0, x=None):
+        return self.take(Model.context_ops, indices, batch_size, s, prefix, x or batch_size * s)
+    def evaluate_generation_ops(self, indices, batch_size, s):
+        return self.take(Model.generation_ops, indices, batch_size, s, 0, batch_size)
+'''
+
+
+def put(path, text):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def stand_in(root):
+    put(root + "/aiconfigurator_core/__init__.py", "")
+    put(root + "/aiconfigurator_core/ops.py", PACKAGE)
+    put(root + "/aiconfigurator_core/sdk/__init__.py", "")
+    put(root + "/aiconfigurator_core/sdk/engine.py", ENGINE)
+    put(root + "/aiconfigurator_core/sdk/models.py", MODELS)
+    put(root + "/aiconfigurator_core/sdk/config_builders.py", "def build_model_config(**k): return k\n")
+    put(root + "/aiconfigurator_core-0.dist-info/METADATA", "Metadata-Version: 2.1\nName: aiconfigurator-core\nVersion: 0\n")
+
+
+def adapter(out, *words):
+    return subprocess.run([sys.executable, os.path.join(SRC, "adapters", "aiconfigurator_iterations.py"), "--model", "m", "--gpu", "h100_sxm",
+                           "--backend", "vllm", "--name", "model", "--hardware", "h100", "--out", out, *words],
+                          capture_output=True, text=True, check=False, env=dict(os.environ, PYTHONPATH=os.path.abspath("site")))
+
+
+def check_rows(root):
+    seen = 0
+    with open(root + "/data/profiling/compute/h100/model/iteration.csv", newline="", encoding="utf-8") as f:
+        for r in csv.DictReader(f):
+            t, p, n, k, ns = (int(r[c]) for c in ("chunk_tokens", "chunk_context", "decode_sequences", "decode_kv_tokens", "device_ns"))
+            want = 0.5 + 0.001 * (t + n)
+            if n:
+                want += 0.05 + 1e-6 * (k + n)
+            if not t:
+                want += 0.2 + 0.002 * n
+                assert abs(ns - 1e6 * want) <= 1, (r, want)
+                continue
+            # how many prompts those tokens are shows in the logits alone: 0.002 each
+            logits = ns / 1e6 - want - 0.1 - 1e-6 * p - 0.2
+            prompts = logits / 0.002 - n
+            assert abs(prompts - round(prompts)) < 0.01 and round(prompts) >= 1 and t % round(prompts) == 0, (r, prompts)
+            seen += n > 0
+    assert seen > 100, seen
+
+
+def simulate(root, *words):
+    shutil.rmtree("run", ignore_errors=True)
+    r = subprocess.run([TW, "simulate", "--json", "log.level=error", "profile.root=" + root, "model.ref=model", "hardware=h100",
+                        "scheduler=vllm_0_33", "scheduler.prefix_caching=false", "scheduler.max_model_len=2048", "sim.host_overhead=false",
+                        "workload=synthetic", "workload.lengths.kind=fixed", "workload.lengths.prefill_tokens=500",
+                        "workload.lengths.decode_tokens=101", "workload.concurrency=1", "workload.num_requests=4", "out=run", *words],
+                       capture_output=True, text=True, check=False)
+    return r
+
+
+def check_simulation(root):
+    r = simulate(root)
+    assert r.returncode == 0, r.stderr
+    d = json.loads(r.stdout)
+    ttft = 0.5 + 0.5 + 0.1 + 1e-6 * 500 * 250.5 + 0.202
+    tpot = 0.501 + 0.05 + 1e-6 * 551 + 0.202
+    assert abs(d["ttft_mean_ms"] / ttft - 1) < 0.05 and abs(d["tpot_mean_ms"] / tpot - 1) < 0.01, (d["ttft_mean_ms"], ttft, d["tpot_mean_ms"], tpot)
+
+
+def check_reading():
+    sys.path.insert(0, os.path.join(SRC, "bench", "accuracy"))
+    sys.path.insert(0, os.path.join(SRC, "adapters"))
+    import aiconfigurator_iterations as adapter_module
+    import silicon_all
+    assert adapter_module.chunks_of(8192, 512) == (8, 1024, 0)
+    assert adapter_module.chunks_of(1024, 4096) == (1, 1024, 4096 - 512)
+    assert adapter_module.up_to((1, 2, 4, 8), 3) == [1, 2, 4]
+
+    def read(*numbers):
+        names = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+        return silicon_all.read_parallel(dict(zip(names, numbers)))
+
+    assert read("8", "1", "8", "1") == ((8, 1, 8, 1), None)
+    assert read("64", "1", "8", "8") == ((8, 1, 1, 8), None)  # "tp8_ep8"
+    assert read("1", "64", "8", "8") == ((1, 8, 1, 8), None)
+    assert read("4", "4", "1", "16") == ((1, 4, 1, 4), None)
+    assert read("1", "", "2", "1") == ((1, 2, 2, 1), None)
+    assert read("2", "0", "0", "0") == ((2, 1, 2, 1), None)
+    assert read("36", "1", "36", "1")[0] is None
+
+
+def check():
+    stand_in("site")
+    put("model/config.json", json.dumps(CONFIG))
+    r = adapter("out")
+    assert r.returncode == 0, r.stderr
+    check_rows("out")
+    check_simulation("out")
+    r = adapter("out")
+    assert r.returncode == 1 and "exists already" in r.stderr, r.stderr
+    r = adapter("none", "--gemm", "nvfp4")
+    assert r.returncode == 1 and r.stderr == "aiconfigurator_iterations: GEMM perf data missing for nvfp4\n", r.stderr
+    assert not os.path.exists("none")
+    r = adapter("two", "--tp", "2", "--moe-ep", "2")
+    assert r.returncode == 0, r.stderr
+    r = simulate("two", "parallel.tp=2", "parallel.ep=2")  # the experts shared out whole by the shards
+    assert r.returncode == 0, r.stderr
+    r = simulate("two", "parallel.tp=2", "parallel.ep=4")
+    assert r.returncode != 0 and "this predictor has no experts" in r.stderr, r.stderr
+    check_reading()
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.symlink(os.path.join(SRC, "data"), os.path.join(folder, "data"))
+    os.chdir(folder)
+    check()
+    os.chdir("/")
