@@ -51,13 +51,12 @@ static int32_t rank_of_prefix(struct sv prefix)
 
 /* ---- groups and processes ---- */
 
-/* "Spans" and the like, with annotations alone, are no process and no rank. */
+/* A text without a number names a process; work of a GPU under one ("GPU") is of no rank. */
 static struct sv prefix_of(const struct kineto_event *v)
 {
-    bool works =
-        v->type == KINETO_RUNTIME || v->type == KINETO_DRIVER || v->type == KINETO_OPERATOR;
+    bool work = v->type == KINETO_KERNEL || v->type == KINETO_COPY || v->type == KINETO_SET;
     bool nameless = v->pid < 0 && v->pid_prefix.n && *v->pid_prefix.p != '[';
-    return nameless && !works ? (struct sv){0} : v->pid_prefix;
+    return nameless && work ? (struct sv){0} : v->pid_prefix;
 }
 
 static uint32_t group_of(struct kineto_ids *x, const struct kineto_event *v)
@@ -70,10 +69,12 @@ static uint32_t group_of(struct kineto_ids *x, const struct kineto_event *v)
     bool is_new;
     struct map_entry *at = map_put(&x->groups, prefix.n ? prefix.p : "", prefix.n, &is_new);
     if (is_new) {
+        const bool named = v->pid < 0 && prefix.n && *prefix.p != '[';
         at->i = (int64_t)x->list.n;
         vec_push(&x->list, (struct kineto_group){.owner = x->dict->n_gpu_owners++,
                                                  .rank = rank_of_prefix(prefix),
-                                                 .merged = prefix.n > 0,
+                                                 .merged = prefix.n > 0 && !named,
+                                                 .named = named,
                                                  .launcher = TRACE_NONE,
                                                  .host = TRACE_NONE,
                                                  .local = TRACE_NONE});
@@ -185,14 +186,17 @@ static enum st release(struct kineto_ids *x, struct kineto_group *g, uint32_t pr
     return ST_OK;
 }
 
-/* The one process that is known so far, TRACE_NONE: none. *several: there are more. */
-static uint32_t only_process(const struct kineto_ids *x, bool *several)
+/* The one process that works, TRACE_NONE: none. *several: there are more. annotated: those with
+ * annotations alone ("Spans") count too. */
+static uint32_t only_process(const struct kineto_ids *x, bool annotated, bool *several)
 {
     uint32_t only = TRACE_NONE;
     *several = false;
     for (size_t i = 0; i < x->list.n; i++) {
         const struct kineto_group *g = &x->list.p[i];
-        uint32_t process = g->launcher != TRACE_NONE ? g->launcher : g->host;
+        uint32_t process = g->launcher != TRACE_NONE    ? g->launcher
+                           : g->host_works || annotated ? g->host
+                                                        : TRACE_NONE;
         *several |= process != TRACE_NONE && only != TRACE_NONE && process != only;
         only = process != TRACE_NONE ? process : only;
     }
@@ -204,7 +208,9 @@ static uint32_t only_process(const struct kineto_ids *x, bool *several)
 static enum st settle(struct kineto_ids *x, struct err *e)
 {
     bool several;
-    const uint32_t only = only_process(x, &several);
+    uint32_t only = only_process(x, false, &several);
+    if (only == TRACE_NONE)
+        only = only_process(x, true, &several);
     for (size_t i = 0; i < x->list.n; i++) {
         struct kineto_group *g = &x->list.p[i];
         if (!g->first)
@@ -375,6 +381,8 @@ enum st kineto_ids_finish(struct kineto_ids *x, struct err *e)
         uint32_t process = g->launcher != TRACE_NONE ? g->launcher : g->host;
         if (g->shared && g->implied)
             mark_team(x, i);
+        if (g->named && g->launcher == TRACE_NONE && !g->host_works)
+            continue;
         if (process != TRACE_NONE && (!g->merged || x->list.n > 1))
             TRY(take_rank(x, process, g->merged ? g->rank : x->rank, e));
     }

@@ -20,6 +20,7 @@ struct kineto_group {     /* events whose pids have one prefix */
     uint32_t owner;       /* of its GPUs: trace_gpu_number */
     int32_t rank;         /* -1 = none */
     bool merged;          /* its pids have a prefix */
+    bool named;           /* its pid is a text without a number: "main", "Spans" */
     uint32_t launcher;    /* process of the first call; TRACE_NONE = none yet */
     uint32_t host;        /* process of the operators, else of the annotations; TRACE_NONE */
     bool host_works;      /* it is of operators */

@@ -247,12 +247,19 @@ static void ranks_behind_pids_are_apart(void **state)
     "\"launch\", \"pid\": 10, \"tid\": \"" tid "\", \"ts\": 10" at                               \
     "5, \"dur\": 2, \"args\": {\"correlation\": " #call "}}"
 
+#define NOTE(pid, ts)                                                                   \
+    "{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"step\", \"pid\": \"" pid \
+    "\", \"tid\": 4, \"ts\": " #ts ", \"dur\": 90}"
+
 /* Threads and processes that are texts are not taken for one: operators nest in a thread alone. */
 static void texts_in_place_of_ids_are_apart(void **state)
 {
     static const char *const threads[] = {
         THREAD("pool-0_0", "outer", "0", 5), THREAD("pool-1_0", "inner", "1", 6),
         WORK("a", "0", 1030, ON_0(5)), WORK("b", "0", 1060, ON_0(6)), NULL};
+    static const char annotated[] = "{\"distributedInfo\": {\"rank\": 3}, \"traceEvents\": [" NOTE(
+        "Spans", 990) ", " NOTE("main", 995) ", " CALL("cuda_runtime", "\"main\"", 1000,
+                                                       5) ", " WORK("a", "0", 1030, ON_0(5)) "]}";
     static const char *const processes[] = {CALL("cuda_runtime", "\"main\"", 1000, 5),
                                             CALL("cuda_runtime", "\"worker\"", 1001, 6),
                                             WORK("a", "0", 1030, ON_0(5)), NULL};
@@ -263,6 +270,14 @@ static void texts_in_place_of_ids_are_apart(void **state)
     assert_int_equal(x.calls.thread[0], x.ranges[0].thread);
     assert_int_equal(x.calls.thread[1], x.ranges[1].thread);
     assert_int_equal(x.dict.n_processes, 1);
+    trace_free(&x);
+    load(t, &x, annotated); /* an annotation is of the process with its text */
+    assert_int_equal(x.dict.processes[x.dict.threads[x.calls.thread[0]].process].rank, 3);
+    assert_int_equal(x.dict.processes[x.dict.threads[x.ranges[0].thread].process].rank, -1);
+    assert_int_equal(x.ranges[1].thread, x.calls.thread[0]);
+    assert_int_equal(x.ops.call[0], 0);
+    assert_int_not_equal(x.ranges[0].thread, x.calls.thread[0]);
+    assert_int_equal(x.dict.n_notes, 0);
     trace_free(&x);
     load_events(t, &x, processes);
     assert_int_equal(x.ops.call[0], TRACE_NONE);
