@@ -176,7 +176,7 @@ static void a_wrong_override_is_named(void **state)
     line_err(t, "+model.config.x=4",
              "compare does not use model.config.x\n"
              "hint: it is a key of: workload, bench, serve, profile, "
-             "simulate, capacity, search, calibrate, model, logits, deep");
+             "simulate, capacity, search, calibrate, fit, model, logits, deep");
     line_err(t, "~workload.arrival.rate",
              "compare does not use workload.arrival.rate\n"
              "hint: it is a key of: workload, bench, simulate");
