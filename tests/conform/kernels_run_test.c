@@ -108,7 +108,7 @@ static void nor_has_one_with_experts(void **state)
     static const enum cuda_kernel_id wanted[] = {CUDA_ROUTE, CUDA_GROUP, CUDA_EXPERTS_FEW,
                                                  CUDA_COMBINE};
     (void)state;
-    run_engine("model.ref=" TW_SOURCE_DIR "/tests/golden/models/mixtral", "bfloat16");
+    run_engine("model.ref=" TW_SOURCE_DIR "/tests/golden/models/qwen3_moe", "bfloat16");
     check_launched(wanted, sizeof wanted / sizeof *wanted);
     run_engine("model.ref=" TW_SOURCE_DIR "/tests/golden/models/gpt_oss", "float32");
     check_launched(wanted, sizeof wanted / sizeof *wanted);
