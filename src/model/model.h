@@ -288,8 +288,7 @@ const struct op *op_list_at(const struct op_list *l, int32_t row);
 /* Operators in order of execution. kinds stands apart, because rules are found by it. */
 struct op_steps {
     enum op_kind kinds[OP_KINDS + 1];
-    int32_t parts[OP_KINDS + 1]; /* op.part: kind of attention or MLP */
-    int32_t rows[OP_KINDS + 1];  /* place in the list of model_ops: where its time belongs */
+    int32_t rows[OP_KINDS + 1]; /* op.row: where its time belongs */
     int n;
 };
 enum { LAYER_KINDS_MOST = 8 };

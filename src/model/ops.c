@@ -175,8 +175,7 @@ static void add_step(struct op_steps *s, const struct op_list *l, int row)
 {
     ASSERT(s->n <= OP_KINDS);
     s->kinds[s->n] = l->ops[row].kind;
-    s->parts[s->n] = l->ops[row].part;
-    s->rows[s->n++] = row;
+    s->rows[s->n++] = l->ops[row].row;
 }
 
 static int row_of(const struct op_list *l, enum op_kind k)

@@ -7,9 +7,27 @@
 #include "model/weights.h"
 #include "text/json.h"
 
-enum { MANY_LAYERS = 64 };
+enum { MANY_LAYERS = 64, MANY_EXPERTS = 64 };
 
 /* Layers that differ: what is printed of them, and the rows of what is modelled. */
+/* What engines compute: every parameter is in a tensor, and layers have steps. */
+static void check_computed(struct arena *a, const struct model *m)
+{
+    struct model_steps *steps = arena_one(a, struct model_steps);
+    int64_t sum = 0;
+    size_t n;
+    if (m->layers > MANY_LAYERS || m->experts > MANY_EXPERTS ||
+        model_check_computed(m, &(struct err){0}) != ST_OK)
+        return;
+    const struct tensor *t = model_tensors(a, m, NULL, &n);
+    for (size_t i = 0; i < n; i++)
+        sum += tensor_elements(&t[i]);
+    REQUIRE(sum == model_params(m));
+    model_steps(m, steps);
+    for (int64_t i = 0; i < m->layers; i++)
+        REQUIRE(model_layer_steps(steps, m, i)->n > 2);
+}
+
 static void check_layers(struct arena *a, const struct model *m)
 {
     struct buf text = {0};
@@ -29,12 +47,13 @@ static void check_layers(struct arena *a, const struct model *m)
     for (int64_t tp = 1; tp <= 4; tp++)
         if (shard_check(m, tp, 1, 1, &(struct err){0}) == ST_OK)
             shard_ops(m, tp, &ops);
+    check_computed(a, m);
 }
 
 static void check_model(struct arena *a, const struct model *m)
 {
     struct buf text = {0};
-    int64_t params = model_params(m), sum = 0;
+    const int64_t params = model_params(m);
     if (m->layered) {
         check_layers(a, m);
         return;
@@ -43,13 +62,7 @@ static void check_model(struct arena *a, const struct model *m)
     REQUIRE(model_kv_bytes_per_token(m, 4) > 0);
     model_describe(a, m, &(struct describe_params){0}, &text);
     buf_free(&text);
-    if (m->layers > MANY_LAYERS || model_check_computed(m, &(struct err){0}) != ST_OK)
-        return;
-    size_t n;
-    const struct tensor *t = model_tensors(a, m, NULL, &n);
-    for (size_t i = 0; i < n; i++)
-        sum += tensor_elements(&t[i]);
-    REQUIRE(sum == params);
+    check_computed(a, m);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

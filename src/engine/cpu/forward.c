@@ -48,7 +48,7 @@ static void run_steps(struct forward *f, const struct op_steps *s, int64_t layer
     for (int i = 0; i < s->n; i++) {
         operators[s->kinds[i]](f, layer);
         const int64_t now_ns = clock_mono_ns();
-        f->op_s[f->rows[layer * OP_KINDS + (int)s->kinds[i]]] += ns_to_s(now_ns - before_ns);
+        f->op_s[s->rows[i]] += ns_to_s(now_ns - before_ns);
         before_ns = now_ns;
     }
 }
@@ -262,7 +262,6 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
     TRY(check_params(p, e));
     TRY(check_fits(f, e));
     model_steps(f->m, &f->steps);
-    f->rows = op_rows_by_layer(f->arena, f->m);
     TRY(pool_open(p->threads, &f->pool, e));
     pool_keep_awake(f->pool, p->spin);
     TRY(cpu_weights_load(&f->w, f->kn, f->pool, f->m, p->weights_dir, p->weights_seed, e));

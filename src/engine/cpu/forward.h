@@ -68,7 +68,6 @@ struct forward {
     struct arena *arena;
 
     bool timed;           /* fill op_s for this batch */
-    const int32_t *rows;  /* op_rows_by_layer */
     double op_s[OP_ROWS]; /* by row: seconds of the last run, summed over repeats */
 };
 
