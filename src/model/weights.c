@@ -163,15 +163,31 @@ const struct tensor *weights_find(const struct weights *w, const char *name)
 
 /* ---- against what the model needs ------------------------------------------------------------ */
 
-static const struct tensor *find_bare(const struct weights *w, const char *name)
+/* Without its prefix, as in files of the bare model; or as in those of a model that takes images
+ * too, in the forms of transformers 4 and 5. */
+static const struct tensor *find_by_other_name(const struct weights *w, const char *name)
 {
-    static const char *const prefixes[] = {"model.", "transformer."};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        size_t n = strlen(prefixes[i]);
-        if (strncmp(name, prefixes[i], n) == 0)
-            return weights_find(w, name + n);
+    static const struct {
+        const char *from, *to;
+    } forms[] = {
+        {"model.", ""},
+        {"transformer.", ""},
+        {"model.", "language_model.model."},
+        {"model.", "model.language_model."},
+        {"lm_head.", "language_model.lm_head."},
+    };
+    struct buf other = {0};
+    const struct tensor *t = NULL;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && !t; i++) {
+        const size_t n = strlen(forms[i].from);
+        if (strncmp(name, forms[i].from, n) != 0)
+            continue;
+        other.n = 0;
+        buf_printf(&other, "%s%s", forms[i].to, name + n);
+        t = weights_find(w, buf_str(&other));
     }
-    return NULL;
+    buf_free(&other);
+    return t;
 }
 
 static bool same_shape(const struct tensor *a, const struct tensor *b)
@@ -197,7 +213,7 @@ enum st weights_require(const struct weights *w, const struct tensor *want,
 {
     const struct tensor *t = weights_find(w, want->name);
     if (!t)
-        t = find_bare(w, want->name);
+        t = find_by_other_name(w, want->name);
     if (!t) {
         err_set(e, ST_INPUT, "%s: tensor '%s' is missing", w->path, want->name);
         if (strcmp(want->name, "lm_head.weight") == 0)

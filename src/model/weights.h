@@ -53,8 +53,9 @@ const struct tensor *weights_at(const struct weights *w, size_t i); /* in order 
 const struct tensor *weights_find(const struct weights *w, const char *name); /* NULL = absent */
 
 /* The tensor that a row of model_tensors stands for: that name, or that name without its leading
- * "model." or "transformer." (files of the bare model, as BLOOM's, leave it out). ST_INPUT, by
- * name, when absent, of another shape or not of a floating-point type. */
+ * "model." or "transformer." (files of the bare model, as BLOOM's, leave it out), or below
+ * "language_model" (files of models that take images too). ST_INPUT, by name, when absent, of
+ * another shape or not of a floating-point type. */
 enum st weights_require(const struct weights *w, const struct tensor *want,
                         const struct tensor **out, struct err *e);
 

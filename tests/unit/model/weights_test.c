@@ -26,7 +26,9 @@ static int teardown(void **state)
 static void golden_folders(void **state)
 {
     (void)state;
-    static const char *const dirs[] = {"qwen3", "qwen3_sharded", "llama", "bloom", "bloom_h6"};
+    static const char *const dirs[] = {
+        "qwen3",   "qwen3_sharded", "llama",     "bloom",  "bloom_h6", "llama3",        "qwen2",
+        "mistral", "mixtral",       "qwen3_moe", "gemma3", "gpt_oss",  "qwen3_moe_norm"};
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
         const char *dir = fs_join(a, "tests/golden/models", dirs[i]);
         struct model m;
@@ -140,6 +142,37 @@ static void what_the_model_needs(void **state)
     weights_close(&w);
 }
 
+/* Files of models that take images too have other names: Gemma 3 from 4B on. */
+static void names_below_a_wrapper(void **state)
+{
+    (void)state;
+    static const char *const below[] = {"language_model.model.", "model.language_model."};
+    struct weights *w;
+    struct err e = {0};
+    assert_ok(weights_open("tests/golden/models/gemma3", &w, &e), &e);
+    const size_t n = weights_count(w);
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        struct tensor *renamed = arena_array(a, struct tensor, n);
+        struct weights *other;
+        struct tmp tmp = tmp_new();
+        const char *path = arena_printf(a, "%s/model.safetensors", tmp.dir);
+        for (size_t j = 0; j < n; j++) {
+            renamed[j] = *weights_at(w, j);
+            renamed[j].name = arena_printf(a, "%s%s", below[i], renamed[j].name + strlen("model."));
+        }
+        assert_ok(weights_write(path, renamed, n, &e), &e);
+        assert_ok(weights_open(path, &other, &e), &e);
+        for (size_t j = 0; j < n; j++) {
+            const struct tensor *t;
+            assert_ok(weights_require(other, weights_at(w, j), &t, &e), &e);
+            assert_string_equal(t->name, renamed[j].name);
+        }
+        weights_close(&other);
+        tmp_free(&tmp);
+    }
+    weights_close(&w);
+}
+
 static void opens_nothing(void **state)
 {
     (void)state;
@@ -217,9 +250,13 @@ static void bad_index(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_folders),       cmocka_unit_test(places_of_tensors),
-        cmocka_unit_test(shards_hold_the_same), cmocka_unit_test(what_the_model_needs),
-        cmocka_unit_test(opens_nothing),        cmocka_unit_test(bad_index),
+        cmocka_unit_test(golden_folders),
+        cmocka_unit_test(places_of_tensors),
+        cmocka_unit_test(shards_hold_the_same),
+        cmocka_unit_test(what_the_model_needs),
+        cmocka_unit_test(names_below_a_wrapper),
+        cmocka_unit_test(opens_nothing),
+        cmocka_unit_test(bad_index),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
