@@ -201,6 +201,7 @@ static enum st run_at(const struct profile_params *p, struct executor ex,
         .num_blocks = p->num_blocks,
         .seed = p->seed,
         .op_times = true,
+        .spans = model_spans(p->model),
     };
     struct request_source source = {&f, feed_next, feed_ids, NULL};
     struct serve_sink sink = {0};
@@ -247,7 +248,8 @@ void calibration_free(struct calibration *r)
 
 /* ---- in the journal ---- */
 
-/* Line "r": these numbers, then start and tokens of each chunk. Before 2026-11-26 there was no
+/* Line "r": these numbers, then start and tokens of each chunk. A pair whose second number is below
+ * 0 is the keys that decodes see of span -1 - that (op_load). Before 2026-11-26 there was no
  * IDLE_S, and their number was even. */
 enum row {
     DECODES,
@@ -278,6 +280,10 @@ enum st calibration_keep(const struct calibration *r, size_t from, double spent_
                                      [LAUNCH_S] = row->launch_s,
                                      [IDLE_S] = row->idle_s};
         int n = ROW;
+        for (int32_t k = 0; k < b->load.n_spans; k++) {
+            v[n++] = (double)b->load.spans[k].kv_tokens;
+            v[n++] = -1 - k;
+        }
         for (int32_t k = 0; k < b->n_chunks && n + 2 <= JOURNAL_NUMBERS; k++) {
             v[n++] = (double)r->chunks.p[row->first_chunk + (size_t)k].start;
             v[n++] = (double)r->chunks.p[row->first_chunk + (size_t)k].tokens;
@@ -285,6 +291,18 @@ enum st calibration_keep(const struct calibration *r, size_t from, double spent_
         TRY(journal_row(j, 'r', v, n, e));
     }
     return journal_row(j, 'q', &spent_s, 1, e);
+}
+
+static void take_pair(const double *v, struct batch *b, struct calibration *out)
+{
+    const int32_t span = v[1] < 0 ? (int32_t)(-1 - v[1]) : -1;
+    if (span >= 0 && span < SPANS_MOST) {
+        b->load.spans[span].kv_tokens = (int64_t)v[0];
+        b->load.n_spans = span + 1 > b->load.n_spans ? span + 1 : b->load.n_spans;
+    } else if (span < 0) {
+        vec_push(&out->chunks, (struct chunk){.start = (int64_t)v[0], .tokens = (int64_t)v[1]});
+        b->n_chunks++;
+    }
 }
 
 static void load_batch(const double *v, int n, int round, struct calibration *out)
@@ -301,9 +319,9 @@ static void load_batch(const double *v, int n, int round, struct calibration *ou
                            .decode_kv_tokens = (int64_t)v[KV_TOKENS],
                            .decode_kv_max = (int64_t)v[KV_MAX],
                            .train = (int64_t)v[TRAIN],
-                           .n_chunks = (n - first) / 2};
+                           .load = {.seqs = (int64_t)v[DECODES]}};
     for (int i = first; i + 1 < n; i += 2)
-        vec_push(&out->chunks, (struct chunk){.start = (int64_t)v[i], .tokens = (int64_t)v[i + 1]});
+        take_pair(v + i, &row.b, out);
     vec_push(&out->batches, row);
 }
 

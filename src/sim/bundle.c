@@ -81,6 +81,7 @@ static double prefill_of(struct of_bundle *o, const struct batch *b, int64_t gro
 /* What one group does of a batch. */
 struct own {
     int64_t group, tokens, rows, decodes, kv, kv_max;
+    const struct op_load *load;
 };
 
 static void parts_of(struct of_bundle *o, const struct batch *b, const struct own *g,
@@ -89,8 +90,8 @@ static void parts_of(struct of_bundle *o, const struct batch *b, const struct ow
     const struct predictor_params *p = &o->p;
     const struct bundle *t = p->bundle;
     const bool chunks = b->n_chunks > 0;
-    x->decode = (chunks ? predict_decode_beside_s : predict_verify_s)(t, g->decodes, g->kv,
-                                                                      g->kv_max, b->draft_tokens);
+    x->decode = (chunks ? predict_decode_beside_s : predict_verify_s)(
+        t, g->decodes, g->kv, g->kv_max, b->draft_tokens, g->load);
     x->attention = x->decode + (chunks ? prefill_of(o, b, g->group) : 0);
     x->tokens = chunks ? predict_tokens_s(t, g->tokens) : predict_decode_tokens_s(t, g->tokens);
     x->once = p->pp > 1 ? predict_once_s(t, g->tokens) : 0;
@@ -120,7 +121,8 @@ static void slowest_of(struct of_bundle *o, const struct batch *b, struct parts 
     const int n = groups_busiest(&o->groups, b, of);
     for (int i = 0; i < n; i++) {
         const struct own own = {of[i].group,   of[i].load.tokens, of[i].load.rows,
-                                of[i].decodes, of[i].decode_kv,   of[i].decode_kv_max};
+                                of[i].decodes, of[i].decode_kv,   of[i].decode_kv_max,
+                                &of[i].load};
         struct parts x;
         parts_of(o, b, &own, &x);
         if (i == 0 || sum_of(&x) > sum_of(worst))
@@ -151,7 +153,8 @@ static double energy_of(const struct predictor_params *p, const struct batch *b,
     double j =
         g * (chunks ? predict_tokens_j(t, tokens) : predict_decode_tokens_j(t, tokens)) +
         g * (chunks ? predict_rows_j(t, rows) : predict_decode_rows_j(t, rows)) +
-        g * predict_decode_j(t, seqs, share(b->decode_kv_tokens, groups) + seqs * b->draft_tokens);
+        g * predict_decode_j(t, seqs, share(b->decode_kv_tokens, groups) + seqs * b->draft_tokens,
+                             &b->load);
     for (int32_t i = 0; i < b->n_chunks; i++)
         j += predict_prefill_j(t, b->chunks[i].start, b->chunks[i].tokens);
     return (double)p->tp * j * scale + idle_w_of(p) * idle_s;
@@ -178,7 +181,7 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     else
         parts_of(o, b,
                  &(struct own){0, tokens, row_tokens(b) + b->n_last_chunks, b->n_decodes,
-                               b->decode_kv_tokens, b->decode_kv_max},
+                               b->decode_kv_tokens, b->decode_kv_max, &b->load},
                  &x);
     double host = 0, comm = x.reduce + x.all_to_all;
     const double operators = x.tokens + x.rows + x.attention;

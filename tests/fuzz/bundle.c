@@ -72,7 +72,7 @@ static void ask(const struct bundle *b)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             sound(predict_prefill_s(b, sizes[k], n + 1));
             sound(predict_decode_s(b, n + 1, (n + 1) * sizes[k]));
-            sound(predict_decode_beside_s(b, n + 1, (n + 1) * sizes[k], 2 * sizes[k], 0));
+            sound(predict_decode_beside_s(b, n + 1, (n + 1) * sizes[k], 2 * sizes[k], 0, NULL));
         }
     }
 }

@@ -177,16 +177,19 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
  *     reading   predict_decode_mixed_s of caches with draft_tokens more tokens
  *     scores    q kv + q (q + 1) / 2 per row, at the prefill profile's fitted time per score where
  *               scores bind (surface.h)
- * No profile holds such batches; with draft_tokens 0 it is predict_decode_mixed_s. */
+ * No profile holds such batches; with draft_tokens 0 it is predict_decode_mixed_s.
+ *
+ * load: of a batch with such rows, whose spans say what bounded attention sees of each (op_load);
+ * NULL: as if all were as long as their mean, which is the most. */
 double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
-                        int64_t draft_tokens);
+                        int64_t draft_tokens, const struct op_load *load);
 
 /* The same beside prompts. Tables hold decode attention as batches without prompts take it: on a
  * GPU mostly waiting, with rotation and KV append in its kernel. Beside prompts another kernel has
  * done these, and the prompts' attention runs meanwhile: a time for each cached token and each row
  * is left, which the calibration run of a GPU tells. Other bundles: predict_verify_s. */
 double predict_decode_beside_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
-                               int64_t kv_max, int64_t draft_tokens);
+                               int64_t kv_max, int64_t draft_tokens, const struct op_load *load);
 /* For who finds out, of a bundle of his own; NULL: as in batches without prompts. Borrowed. */
 void bundle_set_decode_beside(struct bundle *b, const struct bundle_decode_beside *beside);
 
@@ -232,7 +235,8 @@ double predict_rows_j(const struct bundle *b, int64_t rows);
 double predict_decode_tokens_j(const struct bundle *b, int64_t tokens);
 double predict_decode_rows_j(const struct bundle *b, int64_t rows);
 double predict_prefill_j(const struct bundle *b, int64_t kv_before, int64_t tokens);
-double predict_decode_j(const struct bundle *b, int64_t seqs, int64_t kv_before);
+double predict_decode_j(const struct bundle *b, int64_t seqs, int64_t kv_before,
+                        const struct op_load *load);
 
 /* ---- how good the interpolation is ----------------------------------------------------------- */
 

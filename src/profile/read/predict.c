@@ -192,16 +192,21 @@ static double rows_s(const struct bundle *b, const struct op *op, const struct r
     return counted(b, (s > longest ? s : longest) * op->repeat, outside);
 }
 
-/* What the kind of attention sees of sequences whose mean length is known: at most that much. */
+/* What the kind of attention sees of sequences, the mean of which the load of a batch says; of a
+ * mean length alone at most that much. */
 static struct rows rows_of(const struct bundle *b, const struct op *op, int64_t seqs,
-                           int64_t kv_before, int64_t kv_max)
+                           int64_t kv_before, int64_t kv_max, const struct op_load *load)
 {
     const struct seen *seen = &b->table[op->row].seen;
     if (!(seen->tokens > 0))
         return (struct rows){seqs, (double)kv_before, (double)kv_max};
-    const double n = (double)seqs;
-    return (struct rows){seqs, n * seen_kv(seen, (double)kv_before / n),
-                         seen->piece ? 0 : seen_kv(seen, (double)kv_max)};
+    const double n = (double)seqs, longest = seen->piece ? 0 : seen_kv(seen, (double)kv_max);
+    if (load && load->seqs > 0 && seen->span >= 0 && seen->span < load->n_spans) {
+        const double of = (double)load->seqs; /* their own tokens are among the keys */
+        return (struct rows){seqs, n * ((double)load->spans[seen->span].kv_tokens - of) / of,
+                             longest};
+    }
+    return (struct rows){seqs, n * seen_kv(seen, (double)kv_before / n), longest};
 }
 
 double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
@@ -209,8 +214,20 @@ double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
     double s = 0;
     for (int i = 0; i < b->decode.n && seqs > 0; i++) {
         const struct op *op = b->decode.of[i];
-        const struct rows r = rows_of(b, op, seqs, kv_before, 0);
+        const struct rows r = rows_of(b, op, seqs, kv_before, 0, NULL);
         s += equal_rows_s(b, op, &r);
+    }
+    return s;
+}
+
+static double mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
+                      const struct op_load *load)
+{
+    double s = 0;
+    for (int i = 0; i < b->decode.n && seqs > 0; i++) {
+        const struct op *op = b->decode.of[i];
+        const struct rows r = rows_of(b, op, seqs, kv_before, kv_max, load);
+        s += rows_s(b, op, &r);
     }
     return s;
 }
@@ -218,13 +235,7 @@ double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
 double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
                               int64_t kv_max)
 {
-    double s = 0;
-    for (int i = 0; i < b->decode.n && seqs > 0; i++) {
-        const struct op *op = b->decode.of[i];
-        const struct rows r = rows_of(b, op, seqs, kv_before, kv_max);
-        s += rows_s(b, op, &r);
-    }
-    return s;
+    return mixed_s(b, seqs, kv_before, kv_max, NULL);
 }
 
 /* The prefill attention of that kind of layer. */
@@ -251,29 +262,30 @@ static double scores_s(const struct bundle *b, const struct op *decode, const st
 }
 
 double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
-                        int64_t draft_tokens)
+                        int64_t draft_tokens, const struct op_load *load)
 {
     if (draft_tokens == 0 || seqs <= 0)
-        return predict_decode_mixed_s(b, seqs, kv_before, kv_max);
+        return mixed_s(b, seqs, kv_before, kv_max, load);
     double s = 0;
     for (int i = 0; i < b->decode.n; i++) {
         const struct op *op = b->decode.of[i];
-        const struct rows before = rows_of(b, op, seqs, kv_before, kv_max),
+        const struct rows before = rows_of(b, op, seqs, kv_before, kv_max, NULL),
                           after = rows_of(b, op, seqs, kv_before + seqs * draft_tokens,
-                                          kv_max ? kv_max + draft_tokens : 0);
+                                          kv_max ? kv_max + draft_tokens : 0, load);
         s += fmax(rows_s(b, op, &after), scores_s(b, op, &before, 1 + (double)draft_tokens));
     }
     return s;
 }
 
 /* Cached tokens, in the mean over the layers that read any. */
-static double seen_tokens(const struct bundle *b, int64_t seqs, int64_t kv_before)
+static double seen_tokens(const struct bundle *b, int64_t seqs, int64_t kv_before,
+                          const struct op_load *load)
 {
     double sum = 0, layers = 0;
     bool all = true;
     for (int i = 0; i < b->decode.n; i++) {
         const struct op *op = b->decode.of[i];
-        sum += op->repeat * rows_of(b, op, seqs, kv_before, 0).kv;
+        sum += op->repeat * rows_of(b, op, seqs, kv_before, 0, load).kv;
         layers += op->repeat;
         all = all && !(b->table[op->row].seen.tokens > 0);
     }
@@ -281,13 +293,13 @@ static double seen_tokens(const struct bundle *b, int64_t seqs, int64_t kv_befor
 }
 
 double predict_decode_beside_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
-                               int64_t kv_max, int64_t draft_tokens)
+                               int64_t kv_max, int64_t draft_tokens, const struct op_load *load)
 {
     const struct bundle_decode_beside *x = b->decode_beside;
     if (!x || seqs <= 0)
-        return predict_verify_s(b, seqs, kv_before, kv_max, draft_tokens);
+        return predict_verify_s(b, seqs, kv_before, kv_max, draft_tokens, load);
     return (double)seqs * x->per_row_s +
-           seen_tokens(b, seqs, kv_before + seqs * draft_tokens) * x->per_key_s;
+           seen_tokens(b, seqs, kv_before + seqs * draft_tokens, load) * x->per_key_s;
 }
 
 void bundle_set_decode_beside(struct bundle *b, const struct bundle_decode_beside *beside)
@@ -340,12 +352,13 @@ double predict_prefill_j(const struct bundle *b, int64_t kv_before, int64_t toke
     return j;
 }
 
-double predict_decode_j(const struct bundle *b, int64_t seqs, int64_t kv_before)
+double predict_decode_j(const struct bundle *b, int64_t seqs, int64_t kv_before,
+                        const struct op_load *load)
 {
     double n = (double)seqs, j = 0;
     for (int i = 0; i < b->decode.n && seqs > 0; i++) {
         const struct op *op = b->decode.of[i];
-        j += attention_j(b, op, n, rows_of(b, op, seqs, kv_before, 0).kv / n);
+        j += attention_j(b, op, n, rows_of(b, op, seqs, kv_before, 0, load).kv / n);
     }
     return j;
 }
@@ -374,7 +387,7 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
     case AXIS_DECODE:
         if (load->seqs <= 0)
             return 0;
-        r = rows_of(b, op, load->seqs, load->kv_tokens - load->seqs, 0);
+        r = rows_of(b, op, load->seqs, load->kv_tokens - load->seqs, 0, load);
         return equal_rows_s(b, op, &r);
     case AXIS_PREFILL:
         return prefill_from_sums(b, op, load);

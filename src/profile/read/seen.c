@@ -4,14 +4,17 @@
 
 struct seen seen_of(const struct model *m, const struct op *op)
 {
-    if (!m->layered || (op->kind != OP_ATTN_PREFILL && op->kind != OP_ATTN_DECODE))
-        return (struct seen){0};
-    const struct attention *t = &m->structure->attention[op->part];
-    if (t->n_caches > 1 || (t->n_caches == 1 && t->caches[0].ratio > 1))
-        return (struct seen){0};
-    if (t->type == ATTENTION_CHUNKED)
-        return (struct seen){(double)t->window, true};
-    return (struct seen){(double)(t->window ? t->window : t->top_k), false};
+    const struct seen all = {.span = -1};
+    const uint32_t set = op->line.spans;
+    if (!m->layered || set == 0 || (set & (set - 1)) != 0 || set == UINT32_C(1) << SPAN_ALL)
+        return all;
+    const struct key_spans spans = model_spans(m);
+    int32_t i = 0;
+    while (set != UINT32_C(2) << i)
+        i++;
+    const struct key_span *s = &spans.of[i];
+    const int64_t w = s->chunk ? s->chunk : s->most * s->unit;
+    return (struct seen){(double)w, s->chunk > 0, w > 0 && s->unit == 1 ? i : -1};
 }
 
 double seen_kv(const struct seen *s, double kv)

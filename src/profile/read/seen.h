@@ -13,10 +13,11 @@
 struct seen {
     double tokens; /* w; 0 = all */
     bool piece;    /* of the present piece of w tokens, else the last w */
+    int32_t span;  /* bounded: place in op_load.spans of the sums over sequences; -1 = none */
 };
 
 /* Of an operator of the model's list; all for what is not attention, and for attention to several
- * lists, of which some are bounded. */
+ * lists, of which some are bounded. Entries of several tokens count by their tokens. */
 struct seen seen_of(const struct model *m, const struct op *op);
 
 /* Cached tokens that count, of kv. */

@@ -313,9 +313,11 @@ static void decode_attention_beside_prompts_is_found(void **state)
     assert_int_equal(out.batches, 80);
     assert_near_rel(out.per_key_s, KEY_S, 1e-3);
     assert_near_rel(out.per_row_s, ROW_S, 1e-3);
-    assert_near_rel(predict_decode_beside_s(&b, 5, 1000, 300, 0), 5 * ROW_S + 1000 * KEY_S, 1e-3);
-    assert_near_rel(predict_decode_beside_s(&b, 5, 1000, 300, 2), 5 * ROW_S + 1010 * KEY_S, 1e-3);
-    assert_true(predict_decode_beside_s(&b, 0, 0, 0, 0) == 0);
+    assert_near_rel(predict_decode_beside_s(&b, 5, 1000, 300, 0, NULL), 5 * ROW_S + 1000 * KEY_S,
+                    1e-3);
+    assert_near_rel(predict_decode_beside_s(&b, 5, 1000, 300, 2, NULL), 5 * ROW_S + 1010 * KEY_S,
+                    1e-3);
+    assert_true(predict_decode_beside_s(&b, 0, 0, 0, 0, NULL) == 0);
     r.batches.n--;
     calibration_scales(a, &r, CALIBRATION_MIXED, scale);
     for (int k = 0; k < CALIBRATION_CLASSES; k++)

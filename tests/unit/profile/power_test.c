@@ -237,7 +237,8 @@ static void cells_are_power_times_time(void **state)
     assert_true(bundle_has_energy(read));
     assert_null(bundle_energy_missing(read));
     assert_near(bundle_idle_w(read), IDLE_W, 1e-9);
-    const double j = predict_decode_j(read, 16, 16 * 256), s = predict_decode_s(read, 16, 16 * 256);
+    const double j = predict_decode_j(read, 16, 16 * 256, NULL),
+                 s = predict_decode_s(read, 16, 16 * 256);
     assert_true(j / s > power_w(OP_ATTN_DECODE, 16) && j / s < power_w(OP_ATTN_DECODE, 16 * 300));
 }
 

@@ -164,6 +164,18 @@ static void predictor_sums_rows(void **state)
     const double want = flat_s(&x.ops, AXIS_TOKENS, 72) + flat_s(&x.ops, AXIS_ROWS, 4) +
                         decode_s(3, 150) + prefill_s(60, 20) + prefill_s(9, 0);
     relative(stage.device_s, want * bundle_prompt_scale(b, 72, true));
+    /* of lengths that differ, 10, 100 and 290, the window's layers see 10, 47 and 47 before them:
+     * the load says so */
+    const struct key_spans spans = model_spans(&m);
+    struct batch unequal = {.n_decodes = 3, .decode_kv_tokens = 400, .decode_kv_max = 290};
+    unequal.load = (struct op_load){.seqs = 3, .n_spans = spans.n};
+    op_load_add_keys(&unequal.load, &spans, 11);
+    op_load_add_keys(&unequal.load, &spans, 101);
+    op_load_add_keys(&unequal.load, &spans, 291);
+    assert_ok(predictor.ops->predict(predictor.self, &unequal, &stage, &t->e), t);
+    const double decodes = flat_s(&x.ops, AXIS_TOKENS, 3) + flat_s(&x.ops, AXIS_ROWS, 3) +
+                           2 * timed_decode_s(3, 10 + 47 + 47) + 2 * 2 * timed_decode_s(3, 400);
+    relative(stage.device_s, decodes * bundle_decode_scale(b, 3, 0));
 }
 
 static void columns_are_named_by_kind(void **state)

@@ -226,12 +226,12 @@ static void verifying_reads_keys_once_or_computes_scores(void **state)
 {
     struct fixture *f = *state;
     load(f);
-    relative(predict_verify_s(f->b, 32, 32000, 1000, 0), 2 * decode_ms(32, 1000) / 1e3);
-    relative(predict_verify_s(f->b, 32, 32000, 1000, 3), 2 * decode_ms(32, 1003) / 1e3);
+    relative(predict_verify_s(f->b, 32, 32000, 1000, 0, NULL), 2 * decode_ms(32, 1000) / 1e3);
+    relative(predict_verify_s(f->b, 32, 32000, 1000, 3, NULL), 2 * decode_ms(32, 1003) / 1e3);
     /* 16 queries: 16 x 1000 + 136 scores a row take longer than 1015 keys */
     assert_true(1e-6 * 32 * 16136 > decode_ms(32, 1015));
-    relative(predict_verify_s(f->b, 32, 32000, 1000, 15), 2 * 1e-6 * 32 * 16136 / 1e3);
-    assert_true(predict_verify_s(f->b, 0, 0, 0, 3) == 0);
+    relative(predict_verify_s(f->b, 32, 32000, 1000, 15, NULL), 2 * 1e-6 * 32 * 16136 / 1e3);
+    assert_true(predict_verify_s(f->b, 0, 0, 0, 3, NULL) == 0);
     assert_int_equal(bundle_lookups(f->b), 3);
     assert_int_equal(bundle_extrapolations(f->b), 0);
 }
@@ -640,16 +640,16 @@ static void decode_attention_beside_prompts_has_times_of_its_own(void **state)
 {
     struct fixture *f = *state;
     load(f);
-    assert_true(predict_decode_beside_s(f->b, 4, 400, 100, 0) ==
-                predict_verify_s(f->b, 4, 400, 100, 0));
+    assert_true(predict_decode_beside_s(f->b, 4, 400, 100, 0, NULL) ==
+                predict_verify_s(f->b, 4, 400, 100, 0, NULL));
     put_str(f->compute, "bundle_meta.json",
             "{\"schema_version\": 1, \"iteration\": {\"decode_beside\": {\"per_key_s\": 1e-6, "
             "\"per_row_s\": 1e-3, \"batches\": 90}}, \"operators\": {}}\n");
     load(f);
-    relative(predict_decode_beside_s(f->b, 4, 400, 100, 0), 4e-3 + 400e-6);
-    relative(predict_decode_beside_s(f->b, 4, 400, 100, 3), 4e-3 + 412e-6); /* 12 drafts */
-    assert_true(predict_decode_beside_s(f->b, 0, 0, 0, 0) == 0);
-    relative(predict_verify_s(f->b, 4, 400, 100, 0), decode_ms(4, 100) / 1e3 * 2);
+    relative(predict_decode_beside_s(f->b, 4, 400, 100, 0, NULL), 4e-3 + 400e-6);
+    relative(predict_decode_beside_s(f->b, 4, 400, 100, 3, NULL), 4e-3 + 412e-6); /* 12 drafts */
+    assert_true(predict_decode_beside_s(f->b, 0, 0, 0, 0, NULL) == 0);
+    relative(predict_verify_s(f->b, 4, 400, 100, 0, NULL), decode_ms(4, 100) / 1e3 * 2);
     put_str(f->compute, "bundle_meta.json",
             "{\"schema_version\": 1, \"iteration\": {\"decode_beside\": {\"per_key_s\": -1, "
             "\"per_row_s\": 1e-3, \"batches\": 90}}, \"operators\": {}}\n");
@@ -706,7 +706,7 @@ static void energy_columns_are_read_beside_the_times(void **state)
     assert_near(bundle_idle_w(f->b), 75, 0);
     relative(predict_tokens_j(f->b, 5), 2 * 2 * 5); /* two layers */
     relative(predict_rows_j(f->b, 1), 7);
-    relative(predict_decode_j(f->b, 3, 3 * 250), 2 * (0.5 * 750 + 1));
+    relative(predict_decode_j(f->b, 3, 3 * 250, NULL), 2 * (0.5 * 750 + 1));
     assert_true(predict_prefill_j(f->b, 0, 8) == 0 && predict_tokens_j(f->b, 0) == 0);
     assert_int_equal(bundle_lookups(f->b), 0);
     struct bundle_factors factors = {.decode = 1, .prompt = 1};
