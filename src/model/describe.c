@@ -350,6 +350,7 @@ struct node *model_describe_node(struct arena *a, const struct model *m,
     set(a, n, "parameters", node_int(a, parameters(m)));
     set(a, n, "weight_bytes", by_dtype(a, parameters(m)));
     set(a, n, "kv_bytes_per_token", kv);
+    set(a, n, "stored_kv_bytes_per_token", whole_number(a, kv_bytes(m, precision_bytes(m->kv))));
     if (m->stored) {
         set(a, n, "stored_bytes", node_int(a, (int64_t)m->stored->bytes));
         set(a, n, "stored_as", node_str(a, stored_words(a, m->stored)));

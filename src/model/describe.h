@@ -22,13 +22,14 @@ void model_describe(struct arena *a, const struct model *m, const struct describ
                     struct buf *out);
 
 /* The same as a tree, exact: {model, source (of the hub's cache), family, model_type (where that is
- * another), dimensions{..}, parameters, weight_bytes{..}, kv_bytes_per_token{..}, stored_bytes,
- * stored_as, stored_kv, stored_note, stored[..] (stored.h: stored_node), active_parameters,
- * expert_parameters, window_kv_bytes_per_token, window_bytes_per_sequence,
- * state_bytes_per_sequence, layers{..}, prompt_tokens, kv_tokens, element_bytes, operators[{name,
- * repeat, weight, parameters, prefill{flop, bytes}, decode{flop, bytes}}], total{prefill, decode}};
- * costs are per token and hold all repeats. The three before layers are with 2 bytes an element, of
- * which kv_bytes_per_token counts the first. */
+ * another), dimensions{..}, parameters, weight_bytes{..}, kv_bytes_per_token{..},
+ * stored_kv_bytes_per_token (in the format that the configuration states), stored_bytes, stored_as,
+ * stored_kv, stored_note, stored[..] (stored.h: stored_node), active_parameters, expert_parameters,
+ * window_kv_bytes_per_token, window_bytes_per_sequence, state_bytes_per_sequence, layers{..},
+ * prompt_tokens, kv_tokens, element_bytes, operators[{name, repeat, weight, parameters,
+ * prefill{flop, bytes}, decode{flop, bytes}}], total{prefill, decode}}; costs are per token and
+ * hold all repeats. The three before layers are with 2 bytes an element, of which
+ * kv_bytes_per_token counts the first. */
 struct node *model_describe_node(struct arena *a, const struct model *m,
                                  const struct describe_params *p);
 
