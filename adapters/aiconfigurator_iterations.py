@@ -114,8 +114,8 @@ def up_to(values, most):
     return below + [v for v in values if v >= most][:1]
 
 
-def rows_of(engine, args):
-    """(chunk tokens, chunk context, decodes, cached, ms)"""
+def rows_of(engine, prompts_engine, args):
+    """(chunk tokens, chunk context, decodes, cached, ms). With an engine for prompts none of the batches has both."""
     context = up_to(CONTEXTS, args.max_context)
     for n in up_to(DECODES, args.max_batch):
         for cached in up_to(CACHED, args.max_context):
@@ -125,17 +125,17 @@ def rows_of(engine, args):
         for mean in sorted(set(c for c in context if c >= tokens / 256) | ({own} if own <= args.max_context else set())):
             b, chunk, before = chunks_of(tokens, mean)
             place = b * chunk, b * (chunk * before + chunk * (chunk + 1) // 2)
-            yield *place, 0, 0, engine.prompts(b, chunk, before, 0, 0)
-            for n in up_to(BESIDE, args.max_batch):
+            yield *place, 0, 0, (prompts_engine or engine).prompts(b, chunk, before, 0, 0)
+            for n in () if prompts_engine else up_to(BESIDE, args.max_batch):
                 for cached in up_to(BESIDE_CACHED, args.max_context):
                     yield *place, n, n * cached, engine.prompts(b, chunk, before, n, cached)
 
 
-def write(args, engine):
+def write(args, engine, prompts_engine):
     folder = os.path.join(args.out, "data", "profiling", "compute", args.hardware, args.name)
     if os.path.exists(folder):
         refuse("%s exists already" % folder)
-    rows = list(rows_of(engine, args))
+    rows = list(rows_of(engine, prompts_engine, args))
     os.makedirs(folder)
     with open(os.path.join(folder, "iteration.csv"), "w", newline="", encoding="utf-8") as f:
         w = csv.writer(f, lineterminator="\n")
@@ -151,6 +151,8 @@ def write(args, engine):
         "notes": [
             "Device time is the sum of operators, as the package composes them; nothing of them was fitted.",
             "Parallel: attention over %d, data parallel %d, experts over %d x %d." % (args.tp, args.dp, args.moe_tp, args.moe_ep),
+            *(["Prompts by other devices: attention over %d, data parallel %d, experts over %d x %d." % tuple(args.prompts)] if args.prompts
+              else []),
             "Products %s, experts %s, attention %s." % (args.gemm or "as stored", args.moe or "as stored",
                                                         engine.fmha or "as stored"),
             "Host time is assumed: %g ms and %g us per sequence." % (args.host_ms, args.host_sequence_us) if args.host_ms else
@@ -178,6 +180,8 @@ def main():
     p.add_argument("--dp", type=int, default=1, help="groups of them that share the experts (attention data parallel)")
     p.add_argument("--moe-tp", type=int, default=1, help="devices that share each expert")
     p.add_argument("--moe-ep", type=int, default=1, help="devices that share the experts out whole")
+    p.add_argument("--prompts", metavar="TP,DP,MOE_TP,MOE_EP", help="a disaggregated server: degrees of the workers that compute prompts; "
+                   "those above are of the workers that decode")
     p.add_argument("--gemm", help="format of products: bfloat16, fp8, fp8_block, nvfp4, ...; the configuration's when left out")
     p.add_argument("--moe", help="and of the experts'")
     p.add_argument("--kv", help="format of the KV cache: bfloat16, fp8")
@@ -190,10 +194,12 @@ def main():
     p.add_argument("--host-sequence-us", type=float, default=15, help="and per sequence")
     p.add_argument("--out", required=True, help="root to write into: profile.root")
     args = p.parse_args()
+    args.prompts = args.prompts and [int(x) for x in args.prompts.split(",")]
     try:
-        engine = Engine(args.model, args.gpu, args.backend, args.tp, args.dp, args.moe_tp, args.moe_ep, args.gemm, args.moe, args.kv,
-                        args.version)
-        print("bundle          %s" % write(args, engine))
+        def engine(degrees):
+            return Engine(args.model, args.gpu, args.backend, *degrees, args.gemm, args.moe, args.kv, args.version)
+        decodes = engine((args.tp, args.dp, args.moe_tp, args.moe_ep))
+        print("bundle          %s" % write(args, decodes, engine(args.prompts) if args.prompts else None))
     except ImportError:
         refuse("needs the package: pip install aiconfigurator-core")
     except Exception as e:  # pylint: disable=broad-except # of the package: no table, unknown model, ...

@@ -6,7 +6,7 @@ package's own tables and from the roofline.
 
 Needs PyPI's aiconfigurator-core in the Python that runs it; TWINFER names the program (build/twinfer). OUT gets bundles and runs. A line a row:
 
-    id,family,model,backend,version,gpu,format,parallel,isl,osl,concurrency,contradicted,why_not,ttft_ms,ttft_tables_ms,...
+    id,family,model,backend,version,gpu,mode,format,parallel,isl,osl,concurrency,contradicted,why_not,ttft_ms,ttft_tables_ms,...
 
 and stderr a table by family. Rows of one server and load are simulated once. The rows state model, formats, degrees, lengths and
 concurrency; the rest is how they were measured, taken from where that is published, not from the rows:
@@ -20,6 +20,8 @@ concurrency; the rest is how they were measured, taken from where that is publis
 SGLang computes prompts before decodes (policy vllm; host time none: its scheduler overlaps), and on B200 and B300 looks for new requests
 after each 10 decode steps, from 16 in flight on 30 (--scheduler-recv-interval; policy lightllm). The others mix (vllm_0_33). A server
 whose attention is data parallel is as many replicas as it has ranks, each with its share of the requests; its memory is not planned.
+Disaggregated rows that state their workers: cluster.prefill_replicas, prompts and decodes each by the tables of their workers' degrees; no
+roofline, which has one degree for both.
 """
 
 import argparse
@@ -63,6 +65,8 @@ MODELS = {
 }
 NEW = ("MLA, experts", "experts", "window, experts", "GDN, experts", "DSA, experts")
 DTYPES = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "int4_wo": "int4"}
+RACK = "tensor parallel over more GPUs than a server has, or no power of two: a disaggregated deployment, written as one server"
+NO_WORKERS = "disaggregated, and the file does not state how many workers there were"
 Parallel = collections.namedtuple("Parallel", "tp dp moe_tp moe_ep")
 
 
@@ -83,8 +87,20 @@ def read_parallel(r):
     elif r["attention_dp_size"] == "" and p.moe_tp * e > p.tp:
         p = p._replace(dp=p.moe_tp * e // p.tp)
     if p.tp > 8 or p.tp & (p.tp - 1):
-        return None, "tensor parallel over %d GPUs of a rack: a disaggregated deployment, written as one server" % p.tp
+        return None, RACK
     return p, None
+
+
+Workers = collections.namedtuple("Workers", "prefill_n decode_n prefill")
+
+
+def read_workers(r):
+    """Of a disaggregated row: (numbers and degrees of the workers for prompts, degrees of those that decode, None), or why not."""
+    if not r["prefill_num_workers"] or not r["decode_num_workers"]:
+        return None, None, NO_WORKERS
+    both = [Parallel(*[whole(r["%s_%s" % (side, x)]) for x in ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")])
+            for side in ("prefill", "decode")]
+    return Workers(int(r["prefill_num_workers"]), int(r["decode_num_workers"]), both[0]), both[1], None
 
 
 def is_inferencemax(r):
@@ -98,13 +114,18 @@ def server_of(r):
     # fp8 of checkpoints with scales by blocks is what the expert column says
     if gemm == "fp8" and r["moe_quant_mode"] == "fp8_block":
         gemm = "fp8_block"
-    parallel, why = read_parallel(r)
-    return (r["backend"], r["system"], configs.get(gemm, configs[""]), gemm, r["moe_quant_mode"], parallel), why
+    if r["mode"] == "agg":
+        workers, (parallel, why) = None, read_parallel(r)
+    else:
+        workers, parallel, why = read_workers(r)
+    return (r["backend"], r["system"], configs.get(gemm, configs[""]), gemm, r["moe_quant_mode"], parallel, workers), why
 
 
 def concurrency(r):
     found = re.search(r"silicon_concurrency=(\d+)", r["silicon_data_source"])
-    return int(found.group(1)) if found else int(r["batch_size"]) * whole(r["attention_dp_size"])
+    if found or not r["batch_size"]:
+        return int(found.group(1)) if found else 1
+    return int(r["batch_size"]) * whole(r["attention_dp_size"])
 
 
 def load_of(r):
@@ -114,12 +135,14 @@ def load_of(r):
 
 def polls(r):
     """Decode steps between two looks at the queue; 0: it looks at each."""
-    asked = is_inferencemax(r) and r["backend"] == "sglang" and r["system"] in ("b200_sxm", "b300_sxm") and "GLM" not in r["model_path"]
+    asked = r["mode"] == "agg" and is_inferencemax(r) and r["backend"] == "sglang" and r["system"] in ("b200_sxm", "b300_sxm") and "GLM" not in r["model_path"]
     return (30 if concurrency(r) >= 16 else 10) if asked else 0
 
 
 def budget(r):
     isl, n = int(r["isl"]), concurrency(r)
+    if r["mode"] != "agg":
+        return max(8192, isl)
     if not is_inferencemax(r):
         return silicon.token_budget(r["backend"], r) or 16384
     if r["backend"] == "sglang":
@@ -148,13 +171,17 @@ def model_folder(out, config):
 
 
 def make_bundle(out, server):
-    backend, gpu, config, gemm, moe, p = server
-    root = os.path.join(out, "bundles", "-".join([backend, gpu, config.replace("/", "_"), gemm or "bf16", moe or "bf16", "tp%d-dp%d-%dx%d" % p]))
+    backend, gpu, config, gemm, moe, p, workers = server
+    parts = [backend, gpu, config.replace("/", "_"), gemm or "bf16", moe or "bf16", "tp%d-dp%d-%dx%d" % p]
+    if workers:
+        parts.append("prompts-tp%d-dp%d-%dx%d" % workers.prefill)
+    root = os.path.join(out, "bundles", "-".join(parts))
     if os.path.isdir(root):
         return root, None
     words = [sys.executable, ADAPTER, "--model", config, "--gpu", gpu, "--backend", backend, "--tp", str(p.tp), "--dp", str(p.dp), "--moe-tp",
              str(p.moe_tp), "--moe-ep", str(p.moe_ep), "--name", config.replace("/", "--"), "--hardware", GPUS[gpu][0],
              "--host-ms", "0" if backend == "sglang" else "1.5", "--max-tokens", "32768", "--max-batch", "1024", "--out", root]
+    words += ["--prompts", "%d,%d,%d,%d" % workers.prefill] if workers else []
     gemm, moe = ["--gemm", gemm or "bfloat16"], ["--moe", moe or "bfloat16"]
     for more in (gemm + moe, gemm, moe, []):  # the row's formats; where tables lack one, the checkpoint's
         done = subprocess.run(words + more, capture_output=True, text=True, check=False)
@@ -182,7 +209,7 @@ def lengths_file(out, load):
 
 def simulate(out, server, load, root):
     """({ttft, tpot} in ms, None), or (None, why). root None: by the roofline."""
-    backend, gpu, config, gemm, _, p = server
+    backend, gpu, config, gemm, _, p, workers = server
     isl, osl, n, _, tokens, before_async, polls = load
     folder, name = model_folder(out, config)
     words = [TWINFER, "simulate", "--json", "log.level=error", "model.ref=" + folder, "model.name=" + name, "hardware=" + GPUS[gpu][0], *GPUS[gpu][1],
@@ -191,7 +218,9 @@ def simulate(out, server, load, root):
              "workload.num_requests=%d" % (10 * n), "scheduler.max_model_len=%d" % (isl + osl), "scheduler.batch_cap=1024",
              "predictor.request_overheads=server", "output.tokens=none", "output.batches=none"]
     words += ["profile.root=" + root] if root else ["predictor=roofline"]
-    if backend == "sglang" and polls:
+    if workers:
+        words += ["scheduler=vllm_v1", "scheduler.token_budget=%d" % tokens]
+    elif backend == "sglang" and polls:
         words += ["scheduler=lightllm", "scheduler.max_tokens_in_batch=%d" % tokens, "scheduler.max_waiting_iters=%d" % polls]
     elif backend == "sglang":
         words += ["scheduler=vllm", "scheduler.max_tokens_in_batch=%d" % tokens]
@@ -199,7 +228,12 @@ def simulate(out, server, load, root):
         words += ["scheduler=vllm_0_33", "scheduler.token_budget=%d" % tokens] + (["scheduler.async_scheduling=off"] if before_async else [])
     if gemm in DTYPES and not stored_format(folder):
         words.append("model.dtype=" + DTYPES[gemm])
-    if p.dp > 1 and not root:
+    if workers:
+        prefill, decode = workers.prefill_n * workers.prefill.dp, workers.decode_n * p.dp
+        blocks = (-(-n // min(prefill, decode)) + 1) * (-(-(isl + osl) // 16) + 1) + 1024
+        words += ["cluster.replicas=%d" % (prefill + decode), "cluster.prefill_replicas=%d" % prefill, "scheduler.num_blocks=%d" % blocks,
+                  "cluster.kv_bandwidth_gb_s=%d" % (900 if gpu.startswith("gb") else 50)]
+    elif p.dp > 1 and not root:
         words.append("parallel.ep=%d" % (p.tp * p.dp))
     elif p.dp > 1:
         words += ["cluster.replicas=%d" % p.dp, "scheduler.num_blocks=%d" % (-(-n // p.dp) * (-(-(isl + osl) // 16) + 1) + 1024)]
@@ -261,37 +295,41 @@ def figure(errors):
     return "%.1f (%+.1f)" % (statistics.median(map(abs, errors)), statistics.median(errors)) if errors else ""
 
 
-def summary(lines, total):
+def summary(lines):
     print("| family | rows | simulated | TPOT: tables | roofline | TTFT: tables | roofline |\n|---|---|---|---|---|---|---|", file=sys.stderr)
-    families = list(dict.fromkeys(l["family"] for l in lines))
-    groups = [(f, [l for l in lines if l["family"] == f]) for f in families]
-    new = [l for l in lines if l["family"] in NEW]
-    groups += [("**new families**", new), ("new, not contradicted", [l for l in new if l["contradicted"] == "no"])]
-    groups += [("new, not contradicted, %s" % b, [l for l in new if l["contradicted"] == "no" and l["backend"] == b])
-               for b in ("vllm", "sglang", "trtllm")]
-    groups.append(("all of one server", lines))
+    one = [l for l in lines if l["mode"] == "agg"]
+    new = [l for l in one if l["family"] in NEW]
+    plain = [l for l in new if l["contradicted"] == "no"]
+    groups = [(f, [l for l in one if l["family"] == f]) for f in dict.fromkeys(l["family"] for l in one)]
+    groups += [("**new families**", new), ("new, not contradicted", plain)]
+    groups += [("new, not contradicted, %s" % b, [l for l in plain if l["backend"] == b]) for b in ("vllm", "sglang", "trtllm")]
+    groups += [("one server, all", one), ("disaggregated", [l for l in lines if l["mode"] != "agg"])]
     for name, of in groups:
         done = [l for l in of if not l["why_not"]]
         cells = [figure([l[x + "_error_percent"] for l in done if l.get(x + "_error_percent") not in (None, "")])
                  for x in ("tpot_tables", "tpot_roofline", "ttft_tables", "ttft_roofline")]
         print("| %s | %d | %d | %s |" % (name, len(of), len(done), " | ".join(cells)), file=sys.stderr)
-    done = sum(not l["why_not"] for l in lines)
-    print("\n%d rows; of one server %d, of these simulated %d (%.1f %%); disaggregated %d." % (
-        total, len(lines), done, 100 * done / max(1, len(lines)), total - len(lines)), file=sys.stderr)
+    stated = [l for l in lines if l["why_not"] not in (RACK, NO_WORKERS)]
+    for name, of in (("all rows", lines), ("rows of one server", one), ("rows that state their deployment", stated)):
+        done = sum(not l["why_not"] for l in of)
+        print("\n%s: %d of %d simulated, %.1f %%" % (name, done, len(of), 100 * done / max(1, len(of))), end="", file=sys.stderr)
+    print("\n", file=sys.stderr)
     why = collections.Counter((l["family"], re.sub(r"\d+", "N", l["why_not"])) for l in lines if l["why_not"])
     for (family, reason), n in why.most_common():
         print("- %d of %s: %s" % (n, family, reason), file=sys.stderr)
 
 
-FIELDS = ("id family model backend version gpu format parallel isl osl concurrency contradicted why_not ttft_ms ttft_tables_ms ttft_tables_error_percent "
+FIELDS = ("id family model backend version gpu mode format parallel isl osl concurrency contradicted why_not ttft_ms ttft_tables_ms ttft_tables_error_percent "
           "ttft_roofline_ms ttft_roofline_error_percent tpot_ms tpot_tables_ms tpot_tables_error_percent tpot_roofline_ms "
           "tpot_roofline_error_percent").split()
 
 
 def line_of(r, server, load, why, answers):
-    backend, gpu, _, gemm, _, p = server
+    backend, gpu, _, gemm, _, p, workers = server
     line = dict(id=r["id"], family=MODELS[r["model_path"]][0], model=r["model_path"], backend=backend, version=r["backend_version"], gpu=gpu,
-                format=gemm or "bf16", parallel="tp%d dp%d experts %dx%d" % p if p else "", isl=load[0], osl=load[1], concurrency=load[2],
+                format=gemm or "bf16", mode=r["mode"],
+                parallel=("%d x " % workers.decode_n if workers else "") + "tp%d dp%d experts %dx%d" % p +
+                (" prompts %d x tp%d dp%d experts %dx%d" % (workers.prefill_n, *workers.prefill) if workers else "") if p else "", isl=load[0], osl=load[1], concurrency=load[2],
                 why_not=why or "")
     for metric in ("ttft", "tpot"):
         seen = line[metric + "_ms"] = float(r["silicon_%s_ms" % metric])
@@ -314,7 +352,6 @@ def main():
     path = os.path.join(os.path.dirname(aiconfigurator_core.__file__), "systems", "silicon_sample.csv")
     with open(path, newline="", encoding="utf-8") as f:
         rows = [r for r in csv.DictReader(f) if a.models in r["model_path"]]
-    total, rows = len(rows), [r for r in rows if r["mode"] == "agg"]
     asked = [(r, *server_of(r), load_of(r)) for r in rows]
     servers = sorted({s for _, s, why, _ in asked if not why}, key=str)
     runs = sorted({(s, load) for _, s, why, load in asked if not why}, key=str)
@@ -328,7 +365,7 @@ def main():
             return simulate(a.out, *x, root) if root else (None, why)
 
         tables = dict(zip(runs, pool.map(of_tables, runs)))
-        roofline = dict(zip(runs, pool.map(lambda x: simulate(a.out, *x, None)[0] if tables[x][0] and a.roofline == "yes" else None, runs)))
+        roofline = dict(zip(runs, pool.map(lambda x: simulate(a.out, *x, None)[0] if tables[x][0] and a.roofline == "yes" and not x[0][6] else None, runs)))
     lines = []
     for r, server, why, load in asked:
         answers = {}
@@ -340,7 +377,7 @@ def main():
     out = csv.DictWriter(sys.stdout, FIELDS, lineterminator="\n", restval="")
     out.writeheader()
     out.writerows(lines)
-    summary(lines, total)
+    summary(lines)
 
 
 if __name__ == "__main__":
