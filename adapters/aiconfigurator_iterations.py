@@ -49,6 +49,7 @@ class Engine:
         from aiconfigurator_core.sdk.config_builders import build_model_config
         from aiconfigurator_core.sdk.engine import EngineHandle
         from aiconfigurator_core.sdk.models import get_model
+        from aiconfigurator_core.sdk.utils import get_model_config_from_model_path
         self.sources, self.fmha = {}, None
         last = None
         for fmha in (None, "bfloat16"):  # a checkpoint's fp8 attention, where the tables have none: 16 bits
@@ -58,6 +59,7 @@ class Engine:
                 self.handle = EngineHandle.compile(model, system, backend, backend_version=version, **words)
                 lists = get_model(model, build_model_config(**words), backend)
                 self.split(lists.context_ops, lists.generation_ops)
+                self.norm_reduces = self.reduces_of_norms(get_model_config_from_model_path(model)["raw_config"], tp)
                 self.prompts(1, 256, 0, 4, 256)
                 self.decodes(4, 256)
                 self.fmha = fmha
@@ -65,6 +67,19 @@ class Engine:
             except Exception as e:  # pylint: disable=broad-except # the package has some twenty kinds
                 last = e
         raise last
+
+    def reduces_of_norms(self, config, tp):
+        """All-reduces that the package's list lacks: norms of q and k over all heads (MiniMax), whose squares the shards add up, two float32
+        a token (vLLM: MiniMaxText01RMSNormTP). (How many, the operator that has their table, elements of its rows), or None."""
+        if tp == 1 or not config.get("use_qk_norm") or config.get("qk_norm_type") != "per_layer" or not self.reduce:
+            return None
+        return config["num_hidden_layers"], self.reduce, config["hidden_size"]
+
+    def norms(self, tokens):
+        if not self.norm_reduces:
+            return 0
+        times, op, hidden = self.norm_reduces
+        return times * self.add(self.handle.evaluate_generation_ops(op, batch_size=-(-4 * tokens // hidden), s=2))  # 16-bit elements
 
     def split(self, context, generation):
         def kind(op):
@@ -78,6 +93,7 @@ class Engine:
             for i, op in enumerate(ops):
                 into.setdefault(kind(op), []).append(i)
         self.all_generation = list(range(len(generation)))
+        self.reduce = [i for i, op in enumerate(generation) if op._name.endswith("embedding_ar")][:1]
         if not self.context.get("sequences") or not self.generation.get("sequences"):
             raise ValueError("no attention among its operators: " + ", ".join(op._name for op in context))
 
@@ -87,12 +103,12 @@ class Engine:
         return sum(v[1] for v in values)
 
     def decodes(self, n, cached):
-        return self.add(self.handle.evaluate_generation_ops(self.all_generation, batch_size=n, s=cached + 1))
+        return self.add(self.handle.evaluate_generation_ops(self.all_generation, batch_size=n, s=cached + 1)) + self.norms(n)
 
     def prompts(self, prompts, chunk, before, n, cached):
         """prompts of `chunk` tokens each, `before` cached; beside n decodes."""
         of, x = self.handle.evaluate_context_ops, prompts * chunk + n
-        ms = self.add(of(self.context["tokens"], batch_size=1, s=x, x=x))
+        ms = self.add(of(self.context["tokens"], batch_size=1, s=x, x=x)) + self.norms(x)
         ms += self.add(of(self.context["sequences"], batch_size=prompts, s=chunk, prefix=before))
         if n:
             ms += self.add(self.handle.evaluate_generation_ops(self.generation["sequences"], batch_size=n, s=cached + 1))

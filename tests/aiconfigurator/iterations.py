@@ -28,7 +28,8 @@ class Model:
                    GEMM("context_logits_gemm", lambda b, s, p, x: 1e9)]
     generation_ops = [GEMM("generation_qkv_gemm", lambda b, s, p, x: 0.5 + 0.001 * b),
                       GenerationAttention("generation_attention", lambda b, s, p, x: 0.05 + 1e-6 * b * s),
-                      GEMM("generation_logits_gemm", lambda b, s, p, x: 0.2 + 0.002 * b)]
+                      GEMM("generation_logits_gemm", lambda b, s, p, x: 0.2 + 0.002 * b),
+                      GEMM("generation_embedding_ar", lambda b, s, p, x: 0.007)]
 def get_model(path, config, backend): return Model()
 '''
 ENGINE = '''
@@ -59,6 +60,8 @@ def stand_in(root):
     put(root + "/aiconfigurator_core/sdk/__init__.py", "")
     put(root + "/aiconfigurator_core/sdk/engine.py", ENGINE)
     put(root + "/aiconfigurator_core/sdk/models.py", MODELS)
+    put(root + "/aiconfigurator_core/sdk/utils.py", "def get_model_config_from_model_path(path):\n    return {'raw_config': {'use_qk_norm': True, "
+        "'qk_norm_type': 'per_layer' if path == 'shards' else 'per_head', 'num_hidden_layers': 10, 'hidden_size': 256}}\n")
     put(root + "/aiconfigurator_core/sdk/config_builders.py", "def build_model_config(**k): return k\n")
     put(root + "/aiconfigurator_core-0.dist-info/METADATA", "Metadata-Version: 2.1\nName: aiconfigurator-core\nVersion: 0\n")
 
@@ -69,15 +72,16 @@ def adapter(out, *words):
                           capture_output=True, text=True, check=False, env=dict(os.environ, PYTHONPATH=os.path.abspath("site")))
 
 
-def check_rows(root):
+def check_rows(root, norms=0.0):
     seen = 0
     with open(root + "/data/profiling/compute/h100/model/iteration.csv", newline="", encoding="utf-8") as f:
         for r in csv.DictReader(f):
             t, p, n, k, ns = (int(r[c]) for c in ("chunk_tokens", "chunk_context", "decode_sequences", "decode_kv_tokens", "device_ns"))
-            want = 0.5 + 0.001 * (t + n)
+            want = 0.5 + 0.001 * (t + n) + norms
             if n:
                 want += 0.05 + 1e-6 * (k + n)
             if not t:
+                want += 0.007  # the embedding's all-reduce
                 want += 0.2 + 0.002 * n
                 assert abs(ns - 1e6 * want) <= 1, (r, want)
                 continue
@@ -104,7 +108,7 @@ def check_simulation(root):
     assert r.returncode == 0, r.stderr
     d = json.loads(r.stdout)
     ttft = 0.5 + 0.5 + 0.1 + 1e-6 * 500 * 250.5 + 0.202
-    tpot = 0.501 + 0.05 + 1e-6 * 551 + 0.202
+    tpot = 0.501 + 0.05 + 1e-6 * 551 + 0.202 + 0.007
     assert abs(d["ttft_mean_ms"] / ttft - 1) < 0.05 and abs(d["tpot_mean_ms"] / tpot - 1) < 0.01, (d["ttft_mean_ms"], ttft, d["tpot_mean_ms"], tpot)
 
 
@@ -144,6 +148,13 @@ def check():
     assert not os.path.exists("none")
     r = adapter("two", "--tp", "2", "--moe-ep", "2")
     assert r.returncode == 0, r.stderr
+    r = adapter("norms", "--tp", "2", "--model", "shards")  # norms over the heads of all shards: an all-reduce a layer
+    assert r.returncode == 0, r.stderr
+    check_rows("norms", 10 * 0.007)
+    r = adapter("apart", "--tp", "2", "--prompts", "1,1,1,1")
+    assert r.returncode == 0, r.stderr
+    with open("apart/data/profiling/compute/h100/model/iteration.csv", newline="", encoding="utf-8") as f:
+        assert not any(int(r["chunk_tokens"]) and int(r["decode_sequences"]) for r in csv.DictReader(f))
     r = simulate("two", "parallel.tp=2", "parallel.ep=2")  # the experts shared out whole by the shards
     assert r.returncode == 0, r.stderr
     r = simulate("two", "parallel.tp=2", "parallel.ep=4")
