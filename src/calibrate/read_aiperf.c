@@ -11,16 +11,10 @@
 
 #define RECORDS "profile_export.jsonl"
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 /* Records, a line each, have metadata and metrics. */
 static bool is_records(const char *path)
 {
-    return ends_with(path, ".jsonl") && read_tree_has(path, "metadata|metrics");
+    return read_tree_ends(path, ".jsonl") && read_tree_has(path, "metadata|metrics");
 }
 
 /* Its records, else its means. */
@@ -35,11 +29,6 @@ static const char *file_of(struct arena *a, const char *path)
 bool observed_is_aiperf(struct arena *a, const char *path)
 {
     return file_of(a, path) != NULL;
-}
-
-static int64_t whole(double v)
-{
-    return v >= 1 && v < 1 << 30 ? (int64_t)(v + 0.5) : 0;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -86,14 +75,14 @@ static enum st row_of(const struct node *record, struct record *out, struct err 
     TRY(aiperf_value(metrics, "request_latency", "value", &latency, e));
     TRY(aiperf_value(metrics, "usage_prompt_tokens", "value", &usage_prompt, e));
     TRY(aiperf_value(metrics, "usage_completion_tokens", "value", &usage_output, e));
-    out->usage_prompt = whole(usage_prompt);
-    out->usage_output = whole(usage_output);
+    out->usage_prompt = read_tree_whole(usage_prompt);
+    out->usage_output = read_tree_whole(usage_output);
     r->gaps = gaps_of(metrics);
     r->arrival_s = ns_to_s(start_ns);
     r->first_token_s = r->arrival_s + ttft;
     r->end_s = r->arrival_s + latency;
-    r->prompt_tokens = whole(prompt);
-    r->output_tokens = whole(output);
+    r->prompt_tokens = read_tree_whole(prompt);
+    r->output_tokens = read_tree_whole(output);
     return ST_OK;
 }
 
@@ -188,7 +177,7 @@ enum st observed_read_aiperf(struct arena *a, const char *path, struct observed 
     out->n_stages = 1;
     out->stages = arena_one(a, struct observed_stage);
     out->stages->name = "0";
-    if (ends_with(file, ".jsonl"))
+    if (read_tree_ends(file, ".jsonl"))
         return read_records(a, file, out->stages, e);
     return aiperf_read_summary(a, file, out, e);
 }

@@ -10,12 +10,6 @@
 
 static const double MOST = 1e18;
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && strcmp(path + n - m, end) == 0;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Seconds of a value in the unit beside it; tokens and counts are as they are. */
@@ -55,11 +49,6 @@ enum st aiperf_value(const struct node *metrics, const char *name, const char *m
     return ST_OK;
 }
 
-static int64_t whole(double v)
-{
-    return v >= 1 && v < 1 << 30 ? (int64_t)(v + 0.5) : 0;
-}
-
 /* ---- CSV -------------------------------------------------------------------------------------
  *
  * Two tables with an empty line between them: percentiles (Metric, avg, min, ..., p25) and single
@@ -70,7 +59,7 @@ static bool is_csv(const char *path)
 {
     struct gz_file f;
     struct err ignored = {0};
-    if (fs_is_dir(path) || !ends_with(path, ".csv") || gz_open(path, &f, &ignored) != ST_OK)
+    if (fs_is_dir(path) || !read_tree_ends(path, ".csv") || gz_open(path, &f, &ignored) != ST_OK)
         return false;
     const bool is = f.text.n > 11 && memcmp(f.text.p, "Metric,avg,", 11) == 0;
     gz_close(&f);
@@ -166,7 +155,7 @@ const char *aiperf_summary_in(struct arena *a, const char *dir)
         return NULL;
     for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
         for (size_t i = 0; i < n; i++)
-            if (ends_with(names[i], ends[k]) && aiperf_is_summary(fs_join(a, dir, names[i])))
+            if (read_tree_ends(names[i], ends[k]) && aiperf_is_summary(fs_join(a, dir, names[i])))
                 return fs_join(a, dir, names[i]);
     return NULL;
 }
@@ -287,8 +276,8 @@ static enum st read_map(struct arena *a, const char *path, const struct node *ma
     if (isnan(load.rate) && !load.concurrency)
         load_of_folder(a, path, &load);
     TRY(check_load(path, &load, e));
-    out->completed = whole(count);
-    out->failed = whole(failed);
+    out->completed = read_tree_whole(count);
+    out->failed = read_tree_whole(failed);
     const double e2e_s = out->of[OBSERVED_E2E].mean;
     if (isnan(load.rate) || (load.concurrency <= CONCURRENCY_MOST &&
                              observed_limit_decided(m.rate, e2e_s, load.rate, load.concurrency)))

@@ -48,11 +48,6 @@ static enum st number_in(const struct node *request, const char *names, const ch
     return ST_OK;
 }
 
-static int64_t whole(double v)
-{
-    return v >= 1 && v < 1 << 30 ? (int64_t)(v + 0.5) : 0;
-}
-
 /* Planned is the time at which GuideLLM's strategy wanted the request sent. */
 static enum st row_of(const struct node *request, bool by_plan, struct observed_row *r,
                       struct err *e)
@@ -78,10 +73,10 @@ static enum st row_of(const struct node *request, bool by_plan, struct observed_
     *r = (struct observed_row){.arrival_s = by_plan && planned <= start ? planned : start,
                                .first_token_s = first,
                                .end_s = end,
-                               .prompt_tokens = whole(prompt),
-                               .output_tokens = whole(output),
-                               .cached_tokens = isnan(cached) ? -1 : whole(cached),
-                               .gaps = messages > 1 ? whole(messages) - 1 : 0,
+                               .prompt_tokens = read_tree_whole(prompt),
+                               .output_tokens = read_tree_whole(output),
+                               .cached_tokens = isnan(cached) ? -1 : read_tree_whole(cached),
+                               .gaps = messages > 1 ? read_tree_whole(messages) - 1 : 0,
                                .ok = true};
     return ST_OK;
 }

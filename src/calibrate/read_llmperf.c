@@ -14,22 +14,16 @@
 static const size_t MOST_BYTES = (size_t)1 << 30;
 static const double MOST_S = 9e9, MOST = 1 << 30;
 
-static bool ends(const char *s, const char *with)
-{
-    const size_t n = strlen(s), m = strlen(with);
-    return n >= m && strcmp(s + n - m, with) == 0;
-}
-
 static bool is_summary(const char *path)
 {
-    return ends(path, SUMMARY) &&
+    return read_tree_ends(path, SUMMARY) &&
            read_tree_has(path, "results_end_to_end_latency_s_mean|results_ttft_s_mean");
 }
 
 /* The summary beside a file of requests, or itself. */
 static const char *summary_of(struct arena *a, const char *path)
 {
-    if (!ends(path, EACH))
+    if (!read_tree_ends(path, EACH))
         return path;
     return arena_printf(a, "%.*s" SUMMARY, (int)(strlen(path) - strlen(EACH)), path);
 }
@@ -55,16 +49,11 @@ bool observed_is_llmperf(struct arena *a, const char *path)
     size_t n;
     struct err ignored = {0};
     if (!fs_is_dir(path))
-        return ends(path, EACH) || is_summary(path);
+        return read_tree_ends(path, EACH) || is_summary(path);
     return summaries_in(a, path, &found, &n, &ignored) == ST_OK && n > 0;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
-
-static int64_t whole(double v)
-{
-    return v >= 1 ? (int64_t)(v + 0.5) : 0;
-}
 
 static enum st row_of(const struct node *item, struct observed_row *r, struct err *e)
 {
@@ -81,8 +70,8 @@ static enum st row_of(const struct node *item, struct observed_row *r, struct er
     TRY(read_tree_number(item, "ttft_s", 0, MOST_S, &ttft, e));
     TRY(node_get_double(item, "end_to_end_latency_s", 0, MOST_S, &r->end_s, e));
     r->first_token_s = ttft > 0 ? ttft : (double)NAN; /* 0 = no answer */
-    r->prompt_tokens = whole(prompt);
-    r->output_tokens = whole(output);
+    r->prompt_tokens = read_tree_whole(prompt);
+    r->output_tokens = read_tree_whole(output);
     return ST_OK;
 }
 

@@ -16,11 +16,6 @@ struct entry {
     int64_t prompt, output;
 };
 
-static int64_t whole(double v)
-{
-    return v >= 1 && v < 1 << 30 ? (int64_t)(v + 0.5) : 0;
-}
-
 /* A number at a path below info, NAN where it is not one. */
 static double number_at(const struct node *info, const char *path)
 {
@@ -68,12 +63,14 @@ static enum st read_entry(const struct node *item, struct entry *out, struct err
     *out = (struct entry){.row = {.ok = !error || error->kind == NODE_NULL, .cached_tokens = -1}};
     TRY(node_get_double(item, "start_time", -MOST, MOST, &r->arrival_s, e));
     TRY(node_get_double(item, "end_time", -MOST, MOST, &r->end_s, e));
-    r->prompt_tokens = whole(either(info, "request_metrics.text.input_tokens", "input_tokens"));
-    r->output_tokens = whole(either(info, "response_metrics.output_tokens", "output_tokens"));
+    r->prompt_tokens =
+        read_tree_whole(either(info, "request_metrics.text.input_tokens", "input_tokens"));
+    r->output_tokens =
+        read_tree_whole(either(info, "response_metrics.output_tokens", "output_tokens"));
     static const char usage[] = "response_metrics.server_usage";
     const struct node *server = node_path(info, usage);
-    out->prompt = whole(either(server, "prompt_tokens", "input_tokens"));
-    out->output = whole(either(server, "completion_tokens", "output_tokens"));
+    out->prompt = read_tree_whole(either(server, "prompt_tokens", "input_tokens"));
+    out->output = read_tree_whole(either(server, "completion_tokens", "output_tokens"));
     const double cached = number_at(server, "prompt_tokens_details.cached_tokens");
     if (cached >= 0 && cached <= MOST)
         r->cached_tokens = (int64_t)cached;

@@ -24,12 +24,6 @@ static bool begins(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-static bool ends(const char *s, const char *with)
-{
-    const size_t n = strlen(s), m = strlen(with);
-    return n >= m && strcmp(s + n - m, with) == 0;
-}
-
 /* Results of runs below dir; warm-ups and failures are named otherwise. */
 static void find_runs(struct arena *a, const char *dir, int depth, path_vec *out)
 {
@@ -40,7 +34,8 @@ static void find_runs(struct arena *a, const char *dir, int depth, path_vec *out
         return;
     for (size_t i = 0; i < n && out->n < MOST_FILES; i++) {
         const char *path = fs_join(a, dir, names[i]);
-        if (begins(names[i], "run=") && ends(names[i], ".json") && !ends(names[i], ".failure.json"))
+        if (begins(names[i], "run=") && read_tree_ends(names[i], ".json") &&
+            !read_tree_ends(names[i], ".failure.json"))
             vec_push(out, path);
         else if (depth > 0 && names[i][0] != '.' && fs_is_dir(path))
             find_runs(a, path, depth - 1, out);
@@ -61,12 +56,12 @@ static bool holds_results(const char *path)
 {
     struct gz_file f;
     struct err ignored = {0};
-    if (fs_is_dir(path) || !(ends(path, ".csv") || ends(path, ".json")) ||
+    if (fs_is_dir(path) || !(read_tree_ends(path, ".csv") || read_tree_ends(path, ".json")) ||
         gz_open(path, &f, &ignored) != ST_OK)
         return false;
     const struct sv text = sv_trim(f.text);
     const char *line = memchr(text.p, '\n', text.n);
-    const bool csv = ends(path, ".csv");
+    const bool csv = read_tree_ends(path, ".csv");
     const size_t n = csv && line ? (size_t)(line - text.p) : text.n;
     const bool is =
         text.n && (csv || *text.p == '[') && says((struct sv){text.p, n}, "mean_ttft_ms");
@@ -250,9 +245,9 @@ enum st observed_read_sweep(struct arena *a, const char *path, struct observed *
         if (!fs_exists(file))
             file = fs_join(a, path, SUMMARY_CSV);
     }
-    enum st st = runs.n               ? read_runs(a, &runs, out, e)
-                 : ends(file, ".csv") ? read_csv(a, file, out, e)
-                                      : read_json(a, file, out, e);
+    enum st st = runs.n                         ? read_runs(a, &runs, out, e)
+                 : read_tree_ends(file, ".csv") ? read_csv(a, file, out, e)
+                                                : read_json(a, file, out, e);
     vec_free(&runs);
     if (st == ST_OK && out->n_stages == 0)
         return err_set(e, ST_INPUT, "%s has no results", path);

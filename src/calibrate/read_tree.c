@@ -109,3 +109,14 @@ enum st read_tree_count(const struct node *map, const char *names, int64_t *out,
     *out = isnan(v) ? 0 : (int64_t)(v + 0.5);
     return ST_OK;
 }
+
+int64_t read_tree_whole(double v)
+{
+    return v >= 1 && v < 1 << 30 ? (int64_t)(v + 0.5) : 0;
+}
+
+bool read_tree_ends(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}

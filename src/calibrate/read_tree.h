@@ -17,5 +17,11 @@ bool read_tree_has(const char *path, const char *keys);
 enum st read_tree_number(const struct node *map, const char *names, double min, double max,
                          double *out, struct err *e);
 enum st read_tree_count(const struct node *map, const char *names, int64_t *out, struct err *e);
+/* A count of tokens or requests that a record has as any number; 0 where it is none of 1 to 2^30.
+ */
+int64_t read_tree_whole(double v);
+
+/* Whether a file's name ends so. */
+bool read_tree_ends(const char *path, const char *end);
 
 #endif
