@@ -165,7 +165,7 @@ const char *aiperf_summary_in(struct arena *a, const char *dir)
 struct load {
     double rate; /* NAN = none was asked for */
     int64_t concurrency;
-    bool even;
+    double burstiness; /* INFINITY = evenly spaced */
 };
 
 static bool says(const struct node *map, const char *key, const char *text)
@@ -174,25 +174,37 @@ static bool says(const struct node *map, const char *key, const char *text)
     return n && n->kind == NODE_STR && sv_eq(n->s, text);
 }
 
+/* Of the names that versions have had. Poisson is the default. */
+static bool has_arrivals(const struct node *map, const char *pattern)
+{
+    return says(map, "request_rate_mode", pattern) || says(map, "arrival_pattern", pattern) ||
+           says(map, "type", pattern);
+}
+
 static enum st read_load(const struct node *map, const char *rate, struct load *out, struct err *e)
 {
+    double shape;
     TRY(read_tree_number(map, rate, 1e-6, 1e6, &out->rate, e));
+    TRY(read_tree_number(map, "arrival_smoothness|smoothness", 1e-3, 1e6, &shape, e));
+    if (has_arrivals(map, "constant"))
+        out->burstiness = INFINITY;
+    else if (has_arrivals(map, "gamma") && !isnan(shape))
+        out->burstiness = shape;
     return read_tree_count(map, "concurrency", &out->concurrency, e);
 }
 
 /* AIPerf: input_config.loadgen, or the one phase in input_config.phases that is not a warm-up, as
- * later versions have it. GenAI-Perf: input_config.perf_analyzer.stimulus, or input_config. */
+ * later versions have it. GenAI-Perf: input_config.perf_analyzer.stimulus, or input_config; the
+ * Perf Analyzer below it spaces requests evenly unless --request-distribution=poisson is passed. */
 static enum st load_of(const struct node *map, struct load *out, struct err *e)
 {
     static const char *const plain[] = {"input_config.perf_analyzer.stimulus", "input_config"};
     const struct node *load = node_path(map, "input_config.loadgen");
     const struct node *phases = node_path(map, "input_config.phases");
     bool found = false;
-    *out = (struct load){.rate = NAN};
-    if (load && load->kind == NODE_MAP) {
-        out->even = says(load, "request_rate_mode", "constant");
+    *out = (struct load){.rate = NAN, .burstiness = 1};
+    if (load && load->kind == NODE_MAP)
         return read_load(load, "request_rate", out, e);
-    }
     for (uint32_t i = 0; phases && phases->kind == NODE_LIST && i < phases->n; i++) {
         const struct node *phase = phases->items[i];
         if (phase->kind != NODE_MAP || says(phase, "kind", "warmup"))
@@ -200,13 +212,14 @@ static enum st load_of(const struct node *map, struct load *out, struct err *e)
         if (found)
             return node_err(phase, ST_INPUT, e, "input_config.phases: has several beside warm-up");
         found = true;
-        out->even = says(phase, "type", "constant");
         TRY(read_load(phase, "rate", out, e));
     }
     for (size_t i = 0; i < 2 && isnan(out->rate) && !out->concurrency; i++) {
         load = node_path(map, plain[i]);
-        if (load && load->kind == NODE_MAP)
-            TRY(read_load(load, "request_rate", out, e));
+        if (!load || load->kind != NODE_MAP)
+            continue;
+        TRY(read_load(load, "request_rate", out, e));
+        out->burstiness = says(load, "request_distribution", "poisson") ? 1 : (double)INFINITY;
     }
     return ST_OK;
 }
@@ -223,6 +236,8 @@ static void load_of_folder(struct arena *a, const char *path, struct load *out)
         out->rate = strtod(at + sizeof rate - 1, NULL);
     if (!(out->rate >= 1e-6 && out->rate <= 1e6))
         out->rate = NAN;
+    if (read_tree_ends(path, "_genai_perf.csv"))
+        out->burstiness = INFINITY;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -284,7 +299,7 @@ static enum st read_map(struct arena *a, const char *path, const struct node *ma
         m.concurrency = load.concurrency;
     else
         m.rate = load.rate;
-    m.burstiness = load.even ? (double)INFINITY : 1;
+    m.burstiness = load.burstiness;
     return observed_from_means(a, path, &m, out, e);
 }
 

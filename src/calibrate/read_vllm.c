@@ -180,8 +180,15 @@ static enum st load_of(const struct node *map, struct observed_means *m, struct 
     const struct node *asked = node_find(map, "request_rate");
     const bool rated =
         asked && (asked->kind == NODE_INT || (asked->kind == NODE_FLOAT && isfinite(asked->f)));
+    const struct node *ramp = node_find(map, "ramp_up_strategy");
     bool limited = !rated;
     int64_t most;
+    if (ramp && ramp->kind == NODE_STR) {
+        node_err(ramp, ST_INPUT, e,
+                 "ramp_up_strategy: the rate changed while requests were sent, and the record does "
+                 "not hold when");
+        return err_hint(e, "vllm bench serve --save-detailed writes start_times");
+    }
     TRY(read_tree_count(map, "max_concurrency", &most, e));
     if (rated) {
         TRY(read_tree_number(map, "request_rate", 1e-6, 1e6, &m->rate, e));

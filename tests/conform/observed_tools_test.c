@@ -32,6 +32,14 @@ static void an_infinite_rate_is_a_closed_loop(void **state)
     assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
 }
 
+static void a_rate_that_changes_is_refused(void **state)
+{
+    refused(*state, 7, "\"request_rate\": 1.0",
+            "\"request_rate\": \"inf\", \"max_concurrency\": 2, \"ramp_up_strategy\": \"linear\"",
+            "ramp_up_strategy: the rate changed while requests were sent, and the record does not "
+            "hold when");
+}
+
 /* A rate beside a limit that held requests back, and one that did not. */
 static void a_limit_that_decides_is_a_closed_loop(void **state)
 {
@@ -81,6 +89,7 @@ static void aiperf_and_genai_perf_state_a_concurrency(void **state)
     const struct observed o = changed(*state, 3, plain);
     assert_null(o.stages->w.concurrency);
     assert_near(o.stages->rate, 2, 0);
+    assert_near(o.stages->w.requests[2].arrival_s, 1, 1e-9); /* Perf Analyzer's default is even */
     /* 4.5 a second that took 0.4 s each are 1.8 at a time */
     const char *const held_back[] = {
         loadgen,
@@ -92,6 +101,15 @@ static void aiperf_and_genai_perf_state_a_concurrency(void **state)
         "\"loadgen\": {\"request_rate\": 5, \"concurrency\": 20}}, \"request_throughput\": "
         "{\"unit\": \"requests/sec\", \"avg\": 4.5}, \"x\": {",
         NULL};
+    /* gaps of 1 s each, or nearly so */
+    const char *const even[] = {
+        loadgen, "\"loadgen\": {\"request_rate\": 1, \"arrival_pattern\": \"constant\"}", NULL};
+    const char *const smooth[] = {loadgen,
+                                  "\"loadgen\": {\"request_rate\": 1, \"arrival_pattern\": "
+                                  "\"gamma\", \"arrival_smoothness\": 10000}",
+                                  NULL};
+    assert_near(changed(*state, 3, even).stages->w.requests[2].arrival_s, 2, 1e-9);
+    assert_near(changed(*state, 3, smooth).stages->w.requests[2].arrival_s, 2, 0.1);
     assert_int_equal(concurrency_peak(changed(*state, 3, held_back).stages->w.concurrency), 2);
     assert_null(changed(*state, 3, free_of_it).stages->w.concurrency);
 }
@@ -374,6 +392,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_infinite_rate_is_a_closed_loop),
+        TEST(a_rate_that_changes_is_refused),
         TEST(a_limit_that_decides_is_a_closed_loop),
         TEST(random_lengths_lie_evenly_around_their_means),
         TEST(aiperf_and_genai_perf_state_a_concurrency),
