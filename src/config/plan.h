@@ -112,7 +112,7 @@ struct plan {
         int64_t max_tokens_in_batch; /* vllm v0: padded tokens of a prefill batch */
         int64_t max_waiting_iters;
         int64_t max_model_len;
-        bool prefix_caching, reserve_full_prompt;
+        bool prefix_caching, reserve_full_prompt, hybrid_kv_cache;
         int64_t long_prefill_token_threshold;
         int memory_plan; /* enum memory_rule of serve/memory.h */
         double gpu_memory_utilization;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "job/memory.h"
 #include "model/shard.h"
 
 /* Settings of a replica that have no influence on memory, as simulate has them by default. */
@@ -22,6 +23,22 @@ static enum st check_settings(const struct plan *settings, const struct model *m
     return serve_check_params(&serve, e);
 }
 
+/* Blocks of a request of so many tokens. */
+static int64_t blocks_of(const struct fit_row *r, int64_t block_size, int64_t tokens)
+{
+    return r->groups.n ? kv_groups_needed(&r->groups, tokens, r->in_flight)
+                       : (tokens + block_size - 1) / block_size;
+}
+
+/* With KV groups, of requests of the longest length (vLLM's get_kv_cache_capacity). */
+static int64_t kv_tokens(const struct fit_row *r, int64_t block_size, int64_t longest)
+{
+    if (!r->groups.n)
+        return r->num_blocks * block_size;
+    const double requests = (double)r->num_blocks / (double)blocks_of(r, block_size, longest);
+    return (int64_t)(requests * (double)longest);
+}
+
 /* With requests of up to so many tokens. */
 static enum st plan_for(const struct plan *settings, const struct model *m, int64_t tokens,
                         struct fit_row *out, struct err *e)
@@ -35,7 +52,9 @@ static enum st plan_for(const struct plan *settings, const struct model *m, int6
     if (st != ST_OK)
         return st;
     out->num_blocks = serve.num_blocks;
-    out->kv_tokens = serve.num_blocks * serve.block_size;
+    out->groups = serve.kv_groups;
+    out->in_flight = job_in_flight_tokens(&p, &serve);
+    out->kv_tokens = kv_tokens(out, serve.block_size, tokens);
     out->longest = tokens;
     return ST_OK;
 }
@@ -103,7 +122,7 @@ enum st job_fit(const struct job_context *c, const struct job_model *m, const in
         return ST_OK;
     }
     for (size_t i = 0; i < n; i++) {
-        const int64_t blocks = (lengths[i] + out->block_size - 1) / out->block_size;
+        const int64_t blocks = blocks_of(out, out->block_size, lengths[i]);
         out->sequences[i] = lengths[i] > out->longest ? 0 : out->num_blocks / blocks;
     }
     return ST_OK;

@@ -86,8 +86,6 @@ enum st job_model(const struct job_context *c, bool need_weights, struct job_mod
 {
     TRY(job_model_described(c, out, e));
     TRY(model_check_modelled(&out->m, e));
-    if (!need_weights) /* engines that compute keep every block of every layer */
-        TRY(model_check_blocks(&out->m, e));
     if (out->m.stored && out->m.stored->note)
         log_warn("model %s: %s", out->m.name, out->m.stored->note);
     return need_weights ? find_weights(c, out, e) : ST_OK;

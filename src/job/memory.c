@@ -2,7 +2,20 @@
 
 #include <string.h>
 
+#include "model/shard.h"
 #include "serve/sched/sched.h"
+
+static int64_t at_least_one(int64_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+int64_t job_in_flight_tokens(const struct plan *p, const struct serve_params *s)
+{
+    const struct sched_ops *sched = s->policy ? sched_find(s->policy) : NULL;
+    const int64_t batches = at_least_one(p->parallel.pp) + (serve_async_of(s) != ASYNC_OFF);
+    return sched ? batches * sched->max_batch_tokens(s, s->max_model_len) : 0;
+}
 
 /* What the planner looks at. The longest batch is asked of the policy, once that is known. */
 static struct memory_facts facts(const struct plan *p, const struct model *m,
@@ -17,24 +30,69 @@ static struct memory_facts facts(const struct plan *p, const struct model *m,
         .utilization = used > 0 ? used : 1 - p->hardware.memory_margin,
         .nvlink = p->hardware.link_gb_per_s > p->hardware.pcie_gb_per_s,
         .model = m,
-        .tp = p->parallel.tp > 0 ? p->parallel.tp : 1,
-        .pp = p->parallel.pp > 0 ? p->parallel.pp : 1,
+        .tp = at_least_one(p->parallel.tp),
+        .pp = at_least_one(p->parallel.pp),
         .ep = p->parallel.ep,
         .block_size = s->block_size,
         .request_tokens = s->max_model_len,
         .batch_cap = s->batch_cap,
         .batch_tokens = sched ? sched->max_batch_tokens(s, s->max_model_len) : 0,
+        .in_flight = job_in_flight_tokens(p, s),
         .num_blocks = p->scheduler.num_blocks,
         .cache_bytes = (int64_t)(p->hardware.kv_cache_gb * (INT64_C(1) << 30)),
     };
+}
+
+/* KV groups of a model whose layers differ. Engines that compute, and policies with one table of
+ * blocks, keep what a window no longer shows. */
+static enum st make_groups(struct arena *a, const struct plan *p, const struct model *m,
+                           bool computes, const struct sched_ops *sched,
+                           const struct serve_params *s, struct kv_groups *out, struct err *e)
+{
+    struct structure shard;
+    const bool tables = !computes && sched && sched->traits & SCHED_KV_GROUPS;
+    const struct kv_settings set = {.block_size = s->block_size,
+                                    .element_bytes = precision_bytes(m->kv),
+                                    .state_bytes = precision_bytes(m->dtype),
+                                    .max_model_len =
+                                        s->max_model_len ? s->max_model_len : INT32_MAX,
+                                    .prefix_caching = s->prefix_caching,
+                                    .hybrid = p->scheduler.hybrid_kv_cache,
+                                    .keeps_all = !tables};
+    structure_shard(m->structure, at_least_one(p->parallel.tp), &shard);
+    TRY(kv_groups_make(a, m->name, &shard, &set, out, e));
+    if (tables || kv_groups_plain(out))
+        return ST_OK;
+    err_set(
+        e, ST_USAGE,
+        "scheduler.policy: %s has one table of KV blocks for all layers, and model %s keeps states "
+        "beside them",
+        sched ? sched->name : "", m->name);
+    return err_hint(e, "scheduler=vllm_0_33 and vllm_v1 have one for each kind of layer");
 }
 
 enum st job_memory(const struct plan *p, const struct model *m, const struct engine *engine,
                    struct serve_params *s, struct engine_plan *plan, struct err *e)
 {
     const struct sched_ops *sched = s->policy ? sched_find(s->policy) : NULL;
-    const struct memory_facts f = facts(p, m, sched, s);
-    TRY((engine ? engine->plan : engine_plan_simulated)(p, &f, plan, e));
+    const bool computes = engine && !(engine->needs & ENGINE_PREDICTOR);
+    const bool vidur =
+        p->scheduler.memory_plan == MEMORY_VIDUR && !(sched && sched->traits & SCHED_KV_GROUPS);
+    struct memory_facts f = facts(p, m, sched, s);
+    struct kv_groups groups = {0};
+    struct arena *a = arena_new();
+    enum st st = ST_OK;
+    if (m->layered && !vidur) { /* Vidur's planner counts requests */
+        st = make_groups(a, p, m, computes, sched, s, &groups, e);
+        f.groups = &groups;
+    }
+    if (st == ST_OK)
+        st = (engine ? engine->plan : engine_plan_simulated)(p, &f, plan, e);
+    arena_free(&a);
+    TRY(st);
+    groups.pages = NULL;
+    if (!kv_groups_plain(&groups))
+        s->kv_groups = groups;
     s->num_blocks = plan->memory.num_blocks;
     bool planned = p->scheduler.num_blocks == 0 && p->hardware.memory_gb > 0;
     if (sched && sched->traits & SCHED_NULL_BLOCK && planned && s->num_blocks > 1)

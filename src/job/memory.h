@@ -8,11 +8,14 @@
 #include "profile/read/bundle.h"
 #include "serve/serve.h"
 
-/* Sets num_blocks of *s, without the null block where the policy has one, and lowers batch_cap to
- * what memory holds where the policy reserves whole requests. The rest of *s is read. engine NULL:
- * simulated. */
+/* Sets num_blocks and kv_groups of *s, the former without the null block where the policy has one,
+ * and lowers batch_cap to what memory holds where the policy reserves whole requests. The rest of
+ * *s is read. engine NULL: simulated. */
 enum st job_memory(const struct plan *p, const struct model *m, const struct engine *engine,
                    struct serve_params *s, struct engine_plan *plan, struct err *e);
+/* Most tokens of the batches that are out at once: one for each pipeline stage, and with
+ * asynchronous scheduling one more. */
+int64_t job_in_flight_tokens(const struct plan *p, const struct serve_params *s);
 /* A simulation takes what the CPU engine keeps in the host's memory (hardware.kv_cache_gb of the
  * group cpu) only for what ran there: hardware.id cpu, or a bundle that was profiled on a CPU.
  * ST_USAGE: another device, whose memory no setting says. bundle may be NULL. */

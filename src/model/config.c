@@ -144,34 +144,6 @@ enum st model_check_modelled(const struct model *m, struct err *e)
     return ST_OK;
 }
 
-/* What of an attention stands in the way; NULL = nothing. */
-static const char *not_in_blocks(const struct attention *t)
-{
-    if (t->window)
-        return "attention to a window";
-    if (t->state.elements || t->state.float32)
-        return "states of fixed size";
-    if (t->top_k)
-        return "attention to keys that an index selects";
-    if (t->shared_cache)
-        return "keys and values that layers share";
-    return t->n_caches > 1 ? "caches with several tokens to an entry" : NULL;
-}
-
-enum st model_check_blocks(const struct model *m, struct err *e)
-{
-    const struct structure *s = m->structure;
-    for (int32_t i = 0; m->layered && i < s->n_attentions; i++) {
-        const char *what = not_in_blocks(&s->attention[i]);
-        if (!what)
-            continue;
-        err_set(e, ST_INPUT, "model %s: %s (type %s): KV blocks of these are not modelled yet",
-                m->name, what, model_family_name(m));
-        return err_hint(e, "`twinfer model inspect` has its parameters and what it keeps");
-    }
-    return ST_OK;
-}
-
 enum st model_check_uniform(const struct model *m, struct err *e)
 {
     if (!m->layered)

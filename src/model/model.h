@@ -99,9 +99,6 @@ const char *model_family_words(struct arena *a, const struct model *m);
 /* ST_INPUT for layers that no costs are known of: with numbers of experts that differ, or more
  * spans than there is room for. */
 enum st model_check_modelled(const struct model *m, struct err *e);
-/* ST_INPUT for layers whose tokens do not each take a place in every KV block: windows, states,
- * indices, shared caches; by name. */
-enum st model_check_blocks(const struct model *m, struct err *e);
 /* ST_INPUT where layers differ: for what computes only models whose layers are alike. */
 enum st model_check_uniform(const struct model *m, struct err *e);
 /* ST_INPUT for more than OP_ROWS rows: for what holds times by row. */

@@ -189,6 +189,19 @@ enum st serve_check_params(const struct serve_params *p, struct err *e)
     TRY(check_knobs(p, sched, e));
     TRY(check_speculation(p, sched, e));
     TRY(check_disaggregation(p, sched, e));
+    if (p->kv_groups.n && !(sched->traits & SCHED_KV_GROUPS)) {
+        err_set(
+            e, ST_USAGE,
+            "scheduler.policy: %s has one table of KV blocks for all layers, and the model's keep "
+            "different things",
+            sched->name);
+        return err_hint(e, "scheduler=vllm_0_33 and vllm_v1 have one for each kind of them");
+    }
+    if (p->kv_groups.n && (p->draft_tokens || p->prefill_replicas)) {
+        err_set(e, ST_USAGE, "%s: not modelled for layers that keep different things",
+                p->draft_tokens ? "speculation.draft_tokens" : "cluster.prefill_replicas");
+        return err_hint(e, "leave it unset");
+    }
     if (p->prefix_tokens && !router->reads_prefix) {
         err_set(e, ST_USAGE, "cluster.prefix_tokens: router %s has no such knob", router->name);
         return err_hint(e, "leave it unset");

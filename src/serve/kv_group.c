@@ -376,7 +376,9 @@ enum st kv_groups_make(struct arena *a, const char *model, const struct structur
     raise_for_states(&m);
     settle_states(&m);
     const bool hybrid = set->hybrid && (set->chunked || !has(&m, KV_CHUNKED));
-    if (!hybrid && has(&m, KV_FULL) && !has(&m, KV_STATE))
+    if (set->keeps_all)
+        promote(&m);
+    else if (!hybrid && has(&m, KV_FULL) && !has(&m, KV_STATE))
         promote(&m);
     else if (!hybrid && m.n && !uniform(&m))
         return not_made(&m, "states and windows without vLLM's hybrid manager", e);

@@ -83,8 +83,10 @@ struct kv_settings {
     double state_bytes;    /* of an element in the model's type */
     int64_t max_model_len; /* of KV_STATE without prefix caching */
     bool prefix_caching;
-    bool hybrid;  /* windows are groups of their own */
-    bool chunked; /* and pieces are */
+    bool hybrid;    /* windows are groups of their own */
+    bool chunked;   /* and pieces are */
+    bool keeps_all; /* windows and pieces are kept as full layers, whatever the model: what our
+                       engines do, and policies with one table of blocks */
 };
 
 /* s: of one shard (structure_shard). ST_INPUT for what is not made, by name. Pages live in the

@@ -90,9 +90,12 @@ enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out,
 void memory_plan_host(const struct memory_facts *f, int element_bytes, struct memory_plan *out)
 {
     const int64_t cache_bytes = f->cache_bytes ? f->cache_bytes : INT64_C(2) << 30;
-    const int64_t request = (f->request_tokens + f->block_size - 1) / f->block_size;
+    const bool groups = f->groups && !kv_groups_plain(f->groups);
+    const int64_t request = groups ? kv_groups_needed(f->groups, f->request_tokens, f->in_flight)
+                                   : (f->request_tokens + f->block_size - 1) / f->block_size;
     int64_t blocks =
-        cache_bytes / (f->block_size * model_kv_bytes_held(f->model, element_bytes));
+        cache_bytes / (groups ? f->groups->block_bytes
+                              : f->block_size * model_kv_bytes_held(f->model, element_bytes));
     if (blocks > f->batch_cap * request)
         blocks = f->batch_cap * request;
     *out = (struct memory_plan){.max_batch = INT64_MAX,

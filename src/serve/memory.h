@@ -11,8 +11,8 @@
  *     max_batch  = floor((avail - weights) / request)
  *     num_blocks = floor(request_tokens / block_size) x max_batch x pp
  *
- * A model whose layers differ has the projections of the stage with most of them, and a request what
- * its layers keep of it: keys and values of all its tokens, of the last ones, or a state.
+ * A model whose layers differ has the projections of the stage with most of them, and a request
+ * what its layers keep of it: keys and values of all its tokens, of the last ones, or a state.
  *
  * With experts the last term is that of all of them; ep > tp devices share them, and their ep / tp
  * groups have keys and values of their own.
@@ -32,6 +32,7 @@
 #define SERVE_MEMORY_H
 
 #include "model/model.h"
+#include "serve/kv_group.h"
 
 enum memory_rule { MEMORY_VIDUR, MEMORY_VLLM };
 
@@ -44,13 +45,15 @@ struct memory_facts {
     bool nvlink;        /* vLLM's: devices of a replica are joined by more than PCIe */
     const struct model *model;
     int64_t tp, pp;
-    int64_t ep;             /* devices that share the experts, or 0 */
-    int64_t block_size;     /* tokens per block */
-    int64_t request_tokens; /* the longest request */
-    int64_t batch_cap;      /* requests at once */
-    int64_t batch_tokens;   /* vLLM's: most tokens of a batch */
-    int64_t num_blocks;     /* asked for: nothing is to be planned; 0 = not */
-    int64_t cache_bytes;    /* of memory_plan_host; 0 = 2 GiB */
+    int64_t ep;                     /* devices that share the experts, or 0 */
+    int64_t block_size;             /* tokens per block */
+    int64_t request_tokens;         /* the longest request */
+    int64_t batch_cap;              /* requests at once */
+    int64_t batch_tokens;           /* vLLM's: most tokens of a batch */
+    const struct kv_groups *groups; /* of models whose layers differ, of a shard; NULL = alike */
+    int64_t in_flight;              /* most tokens of batches that are out at once */
+    int64_t num_blocks;             /* asked for: nothing is to be planned; 0 = not */
+    int64_t cache_bytes;            /* of memory_plan_host; 0 = 2 GiB */
 };
 
 /* Bytes are per device, of the pipeline stage with the least room. */

@@ -13,6 +13,9 @@
  *     other       = 0.13 GiB, 4.125 S V on the last stage (counts and marks of tokens, for
  *                   penalties), and for tp > 1 communication: 1.3 GiB over NVLink, 0.1 over PCIe
  *     blocks      = (usable - the sum) / (block_size x 2 e h ceil(kv/tp) x layers)
+ *                   of models whose layers differ, / bytes of a block (serve/kv_group.h) in the
+ *                   stage's layers; a request of the longest length must find room in all groups,
+ *                   beside the block that holds nothing (get_kv_cache_configs)
  *
  * Graphs are captured in two modes, for sizes 1, 2, 4, multiples of 8 below 256 and of 16 from
  * there, up to 512, 2 S and T (pieces), and to S as well (whole decode batches).
@@ -200,6 +203,26 @@ static enum st no_room(const struct memory_facts *f, const struct memory_plan *p
                        "scheduler.num_blocks");
 }
 
+/* Blocks of the longest request. */
+static int64_t request_blocks_of(const struct memory_facts *f)
+{
+    return f->groups ? kv_groups_needed(f->groups, f->request_tokens, f->in_flight)
+                     : (f->request_tokens + f->block_size - 1) / f->block_size;
+}
+
+/* Bytes of a block on a device of the stage. */
+static double block_bytes(const struct stage *s)
+{
+    const struct memory_facts *f = s->f;
+    const int64_t first = shard_first_layer(f->model, f->pp, s->index);
+    if (f->groups)
+        return (double)kv_groups_stage_bytes(f->groups, first, first + (int64_t)s->layers);
+    const double block = (double)f->block_size;
+    if (f->model->layered)
+        return shard_kv_bytes(f->model, f->tp, f->pp, s->index) * block;
+    return model_kv_bytes(&s->shard) / (double)s->shard.layers * s->layers * block;
+}
+
 enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, struct err *e)
 {
     if (f->model->opaque && !(f->model->opaque->workspace_bytes > 0)) {
@@ -211,24 +234,21 @@ enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, 
                         "vLLM's log says it at start; scheduler.num_blocks gives the blocks, and "
                         "scheduler.memory_plan=vidur leaves it to hardware.memory_margin");
     }
-    const struct model shard = shard_model(f->model, f->tp);
-    const double layer_bytes = model_kv_bytes(&shard) / (double)shard.layers; /* of a token */
-    const int64_t request_blocks = (f->request_tokens + f->block_size - 1) / f->block_size;
+    const int64_t request_blocks = request_blocks_of(f), null_blocks = f->groups ? 1 : 0;
     double blocks = INFINITY;
     for (int64_t i = 0; i < f->pp; i++) {
         const struct stage s = stage_of(f, i);
-        const double token_bytes =
-            f->model->layered ? shard_kv_bytes(f->model, f->tp, f->pp, i) : layer_bytes * s.layers;
+        const double bytes = block_bytes(&s);
         struct memory_plan x;
         plan_stage(&s, &x);
-        x.request_bytes = token_bytes * (double)(request_blocks * f->block_size);
-        const double fit = floor(x.cache_bytes / (token_bytes * (double)f->block_size));
+        x.request_bytes = bytes * (double)request_blocks;
+        const double fit = bytes > 0 ? floor(x.cache_bytes / bytes) : INT32_MAX;
         if (fit >= blocks)
             continue;
         blocks = fit;
         *out = x;
     }
-    if (!(blocks >= (double)request_blocks))
+    if (!(blocks >= (double)(request_blocks + null_blocks)))
         return no_room(f, out, e);
     const double all = blocks * (double)shard_groups(f->tp, f->ep);
     out->num_blocks = all < INT32_MAX ? (int64_t)all : INT32_MAX;

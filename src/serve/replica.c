@@ -32,8 +32,8 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     r->only_prefills = index < p->prefill_replicas;
     kv_init(&r->kv, run->a, p->block_size, p->num_blocks, p->watermark, r->computes);
     r->max_in_flight = ex.ops->max_in_flight(ex.self);
-    if (p->kv_groups) {
-        kv_pool_init(&r->kv, run->a, p->kv_groups, p->prefix_caching,
+    if (p->kv_groups.n) {
+        kv_pool_init(&r->kv, run->a, &p->kv_groups, p->prefix_caching,
                      p->max_model_len ? p->max_model_len : INT64_MAX,
                      r->max_in_flight * run->sched->max_batch_tokens(p, p->max_model_len));
     } else if (p->prefix_caching) {

@@ -140,8 +140,8 @@ static enum st take(struct loop *l, struct request **out, struct err *e)
     q->reject = judge(l, q);
     if (l->run.p->prefix_caching)
         q->prefix = request_prefix_new();
-    if (l->run.p->kv_groups)
-        q->tables = request_tables_new(l->run.p->kv_groups->n);
+    if (l->run.p->kv_groups.n)
+        q->tables = request_tables_new(l->run.p->kv_groups.n);
     q->prefill = q->w.num_prefill_tokens;
     if (l->wants_ids && q->reject == REJECT_NONE) {
         size_t n = (size_t)(q->w.num_prefill_tokens + q->w.num_decode_tokens);

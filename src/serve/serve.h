@@ -39,6 +39,7 @@
 #include "artifact/run.h"
 #include "serve/clock.h"
 #include "serve/executor.h"
+#include "serve/kv_group.h"
 #include "text/fields.h"
 #include "workload/workload.h"
 
@@ -60,8 +61,6 @@ struct serve_overheads {
     double stream_s; /* besides, per request that runs at the replica when its first token comes */
 };
 
-struct kv_groups;
-
 struct serve_params {
     const char *policy;   /* one of serve/sched/policies.h */
     const char *router;   /* one of serve/router.h; NULL = round_robin */
@@ -77,8 +76,9 @@ struct serve_params {
     int64_t num_blocks;          /* per replica, >= 1 */
     double watermark;            /* fraction of blocks left free by an admission, [0, 1) */
     bool prefix_caching;         /* serve/prefix.h; not every policy */
-    const struct kv_groups *kv_groups; /* of layers that keep different things (serve/kv_group.h):
-                                          predictions, vllm_0_33; NULL = one table of blocks */
+    struct kv_groups
+        kv_groups;            /* of layers that keep different things, for predictions by
+                                 vllm_0_33, vllm_v1; n = 0: one table of blocks serves all layers */
     int64_t draft_tokens;     /* speculation (serve/speculate.h): tokens proposed per step, 0 = off;
                                  predictions only, not every policy */
     double acceptance;        /* probability that one is accepted, [0, 1] */

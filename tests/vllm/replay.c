@@ -165,11 +165,12 @@ static void serve(struct arena *a, const struct settings *s, const struct kv_gro
                              .num_blocks = s->blocks,
                              .watermark = s->watermark,
                              .prefix_caching = s->prefix,
-                             .kv_groups = kv_groups_plain(groups) ? NULL : groups,
                              .max_model_len = s->max_model_len,
                              .reserve_full_prompt = true,
                              .long_prefill_token_threshold = s->long_prefill,
                              .async = s->async ? ASYNC_SERIAL : ASYNC_OFF};
+    if (!kv_groups_plain(groups))
+        p.kv_groups = *groups;
     const struct predictor predictor = {
         .ops = &ops, .self = (void *)(uintptr_t)s, .stages = (int32_t)s->pp};
     struct executor x = sim_executor(a, &predictor, p.async);

@@ -41,6 +41,10 @@ static const struct option rows[] = {
     {KEY(scheduler.prefix_caching), .def = "false", .commands = PLANS, .when = WHEN(OUR_BATCHES),
      .help = "keep KV blocks of finished requests for prompts that begin alike (vllm_v1, "
              "vllm_0_33, vllm, sarathi, sequential)"},
+    {KEY(scheduler.hybrid_kv_cache), .def = "true", .commands = HOLDS, .when = WHEN(OUR_BATCHES),
+     .help =
+         "blocks behind attention windows are free again, of models that have full attention too "
+         "(vllm_v1, vllm_0_33); false is vLLM's --disable-hybrid-kv-cache-manager"},
     {KEY(scheduler.reserve_full_prompt), .def = "false", .commands = PLANS,
      .when = WHEN(OUR_BATCHES),
      .help = "admit a request only when the KV cache has room for its whole prompt (vllm_0_33)"},

@@ -46,8 +46,9 @@ enum {
                                    watermark counts it */
     SCHED_FREES_AT_ONCE = 1 << 12, /* of KV blocks, whatever batches in flight hold: neither a
                                       preemption nor an early end waits for them */
-    SCHED_BATCH_QUEUE = 1 << 13,   /* with pipeline stages, a step that gives no batch takes a place
-                                      of those in flight (serve/turns.c) */
+    SCHED_KV_GROUPS = 1 << 14,   /* keeps a table of blocks for each KV group (serve/kv_group.h) */
+    SCHED_BATCH_QUEUE = 1 << 13, /* with pipeline stages, a step that gives no batch takes a place
+                                    of those in flight (serve/turns.c) */
 };
 
 /* What an engine looks at for its defaults. */

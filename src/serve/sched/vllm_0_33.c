@@ -282,7 +282,7 @@ const struct sched_ops sched_vllm_0_33 = {
              KNOB_LONG_PREFILL | KNOB_ASYNC,
     .traits = SCHED_PREEMPTS | SCHED_SHARES | SCHED_BY_ADMISSION | SCHED_CHUNKS_FOLLOW |
               SCHED_ARRIVALS_WAIT | SCHED_NAMELESS_FIRST | SCHED_NULL_BLOCK | SCHED_FREES_AT_ONCE |
-              SCHED_BATCH_QUEUE,
+              SCHED_BATCH_QUEUE | SCHED_KV_GROUPS,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
     .defaults = defaults,

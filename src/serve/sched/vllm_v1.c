@@ -1,3 +1,4 @@
+#include "serve/kv_tables.h"
 #include "serve/replica.h"
 #include "serve/sched/policies.h"
 
@@ -10,12 +11,50 @@ static int64_t token_budget(const struct serve_params *p)
     return p->batch_cap > DEFAULT_BUDGET ? p->batch_cap : DEFAULT_BUDGET;
 }
 
+static int64_t chunk_of(const struct replica *r, const struct request *q, int64_t budget)
+{
+    const int64_t tokens = request_chunk(q, budget);
+    return r->kv.pool ? kv_tables_split(&r->kv, q, tokens, token_budget(r->run->p)) : tokens;
+}
+
+/* Blocks for the decodes whose tables are due; false: a preemption has to wait. */
+static bool decodes_due(struct replica *r, int32_t lane, bool *preempted)
+{
+    struct request_list due = {0};
+    bool waits = false;
+    decode_set_due(replica_set(r, lane), &due);
+    for (size_t i = 0; i < due.n && !waits; i++)
+        while (due.p[i]->state == REQUEST_DECODE && !replica_decode_tables(r, due.p[i])) {
+            waits = !replica_may_preempt(r, lane);
+            if (waits)
+                break;
+            replica_preempt(r, replica_last_running(r, lane));
+            *preempted = true;
+        }
+    vec_free(&due);
+    return !waits;
+}
+
+static bool admit(struct replica *r, int32_t lane, const struct request *q, int64_t tokens)
+{
+    if (r->kv.pool)
+        return tokens > 0 && replica_admit_tables(r, lane, tokens);
+    if (!replica_can_admit(r, q->kv + tokens))
+        return false;
+    replica_admit(r, lane, q->kv + tokens, tokens);
+    return true;
+}
+
 /* Chunks of the prefills begun, as far as tokens and blocks go; false: blocks ran out. */
 static bool go_on(struct replica *r, int32_t lane, int64_t *budget, bool *preempted)
 {
     struct request *q = replica_next_prefill(r, lane, NULL);
     while (q && *budget > 0) {
-        int64_t tokens = request_chunk(q, *budget);
+        int64_t tokens = chunk_of(r, q, *budget);
+        if (tokens == 0) { /* the budget does not reach to where a state is kept */
+            q = replica_next_prefill(r, lane, q);
+            continue;
+        }
         while (!replica_chunk(r, lane, q, tokens)) {
             if (!replica_may_preempt(r, lane))
                 return false;
@@ -38,6 +77,11 @@ static void next_batch(struct replica *r, int32_t lane)
     struct decode_set *set = replica_set(r, lane);
     int64_t budget = token_budget(r->run->p);
     bool preempted = false;
+    if (r->kv.pool) {
+        kv_pool_step(&r->kv);
+        if (!decodes_due(r, lane, &preempted))
+            return;
+    }
     while (decode_set_blocks(set) > r->kv.free) {
         if (!replica_may_preempt(r, lane))
             return;
@@ -50,10 +94,9 @@ static void next_batch(struct replica *r, int32_t lane)
         return;
     while (!preempted && budget > 0 && r->waiting.n) {
         const struct request *q = replica_head(r);
-        int64_t tokens = request_chunk(q, budget);
-        if (!replica_can_admit(r, q->kv + tokens))
+        const int64_t tokens = chunk_of(r, q, budget);
+        if (!admit(r, lane, q, tokens))
             return;
-        replica_admit(r, lane, q->kv + tokens, tokens);
         budget -= tokens;
     }
 }
@@ -86,7 +129,7 @@ const struct sched_ops sched_vllm_v1 = {
     .version = SCHED_VERSION,
     .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_SPECULATION |
              KNOB_DISAGGREGATION,
-    .traits = SCHED_PREEMPTS | SCHED_SHARES,
+    .traits = SCHED_PREEMPTS | SCHED_SHARES | SCHED_KV_GROUPS,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
     .check = check,

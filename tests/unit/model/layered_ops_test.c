@@ -175,34 +175,13 @@ static void stages(void **state)
                      shard_all_reduces(&m));
 }
 
-static void blocks_not_modelled_yet(void **state)
-{
-    struct test *t = *state;
-    static const struct {
-        const char *json, *error;
-    } cases[] = {
-        {"{\"model_type\": \"gpt_oss\"," SMALL ", \"head_dim\": 16, \"num_key_value_heads\": 2,"
-         " \"sliding_window\": 8, \"num_local_experts\": 4, \"num_experts_per_tok\": 2}",
-         "model test: attention to a window (type gpt_oss): KV blocks of these are not modelled "
-         "yet"},
-        {"{\"model_type\": \"lfm2\"," SMALL ", \"conv_L_cache\": 3, \"layer_types\": [\"conv\","
-         " \"conv\", \"full_attention\", \"conv\"]}",
-         "model test: states of fixed size (type lfm2): KV blocks of these are not modelled yet"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct model m = from(t, cases[i].json);
-        err_clear(&t->e);
-        assert_ok(model_check_modelled(&m, &t->e), t);
-        assert_int_equal(model_check_blocks(&m, &t->e), ST_INPUT);
-        assert_string_equal(err_cause(&t->e, 0), cases[i].error);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(layers_alike_cost_the_same), TEST(latent_attention), TEST(shards), TEST(stages),
-        TEST(blocks_not_modelled_yet),
+        TEST(layers_alike_cost_the_same),
+        TEST(latent_attention),
+        TEST(shards),
+        TEST(stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
