@@ -273,6 +273,8 @@ void model_ops(const struct model *m, struct op_list *out);
 void op_list_add_gap(struct op_list *l);
 /* Gives each operator of a list whose parts are those of s its row and name (op_rows.c). */
 void op_list_number(struct op_list *l, const struct structure *s);
+/* Whether an operator of the layers is the MLP's; others are the attention's, but OP_ADD. */
+bool op_is_of_mlp(enum op_kind k);
 /* The row of that operator in that kind of attention or MLP; the operator's first row where the
  * list tells no parts of it apart. */
 int32_t op_list_row(const struct op_list *l, enum op_kind k, int32_t part);

@@ -12,16 +12,16 @@
 
 #include "model/model.h"
 
-static bool in_mlp(const struct op *op)
+bool op_is_of_mlp(enum op_kind k)
 {
-    return op->kind == OP_POST_ATTN_NORM || op->kind == OP_MLP_UP_PROJ || op->kind == OP_MLP_ACT ||
-           op->kind == OP_MLP_DOWN_PROJ || op->kind == OP_MOE_ROUTER ||
-           op->kind == OP_MOE_COMBINE || op->kind == OP_MLP_OUT_NORM || op_is_expert(op->kind);
+    return k == OP_POST_ATTN_NORM || k == OP_MLP_UP_PROJ || k == OP_MLP_ACT ||
+           k == OP_MLP_DOWN_PROJ || k == OP_MOE_ROUTER || k == OP_MOE_COMBINE ||
+           k == OP_MLP_OUT_NORM || op_is_expert(k);
 }
 
 static const char *kind_name(const struct structure *s, const struct op *op)
 {
-    if (in_mlp(op))
+    if (op_is_of_mlp(op->kind))
         return s->mlp[op->part].experts ? "experts" : "dense";
     return attention_type_name(s->attention[op->part].type);
 }
@@ -83,7 +83,7 @@ int32_t *op_rows_by_layer(struct arena *a, const struct model *m)
     for (int i = 0; i < l.n && s; i++) {
         const struct op *op = &l.ops[i];
         for (int64_t layer = 0; layer < m->layers && op->row >= OP_KINDS; layer++)
-            if (op->part == (in_mlp(op) ? s->mlp_of : s->attention_of)[layer])
+            if (op->part == (op_is_of_mlp(op->kind) ? s->mlp_of : s->attention_of)[layer])
                 rows[layer * OP_KINDS + (int)op->kind] = op->row;
     }
     return rows;

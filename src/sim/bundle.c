@@ -10,6 +10,8 @@ struct of_bundle {
     struct expert_load load; /* of the busiest device, where groups share experts or tokens choose
                                 them unevenly; n 0 = neither */
     struct groups groups;
+    const struct bundle *
+        *stage; /* [pp], of layers that differ; NULL = stages are parts of p.bundle */
 };
 
 static enum st open_bundle(struct arena *a, const struct predictor_params *p, void **self,
@@ -23,6 +25,11 @@ static enum st open_bundle(struct arena *a, const struct predictor_params *p, vo
     else if (p->model->experts > 0 && p->expert_skew > 0)
         expert_load_make(p->model, 1, p->expert_skew, &o->load);
     o->groups = groups_new(a, shard_groups(p->tp, p->ep), model_spans(p->model));
+    if (p->pp > 1 && p->model->layered) {
+        o->stage = arena_array(a, const struct bundle *, p->pp);
+        for (int64_t i = 0; i < p->pp; i++)
+            o->stage[i] = bundle_stage(a, p->bundle, p->model, p->pp, i);
+    }
     *self = o;
     return ST_OK;
 }
@@ -56,9 +63,9 @@ static double sum_of(const struct parts *x)
 }
 
 /* Of the chunks of that group, in layers of one kind. */
-static double prefill_in(struct of_bundle *o, const struct batch *b, int64_t group, int kind)
+static double prefill_in(struct of_bundle *o, const struct bundle *t, const struct batch *b,
+                         int64_t group, int kind)
 {
-    const struct bundle *t = o->p.bundle;
     const bool one = o->groups.n == 1;
     struct together_sum sum = {0};
     if (!one)
@@ -70,11 +77,12 @@ static double prefill_in(struct of_bundle *o, const struct batch *b, int64_t gro
     return all > sum.longest_s ? all : sum.longest_s;
 }
 
-static double prefill_of(struct of_bundle *o, const struct batch *b, int64_t group)
+static double prefill_of(struct of_bundle *o, const struct bundle *t, const struct batch *b,
+                         int64_t group)
 {
     double s = 0;
-    for (int kind = 0; kind < predict_prefill_kinds(o->p.bundle); kind++)
-        s += prefill_in(o, b, group, kind);
+    for (int kind = 0; kind < predict_prefill_kinds(t); kind++)
+        s += prefill_in(o, t, b, group, kind);
     return s;
 }
 
@@ -84,15 +92,14 @@ struct own {
     const struct op_load *load;
 };
 
-static void parts_of(struct of_bundle *o, const struct batch *b, const struct own *g,
-                     struct parts *x)
+static void parts_of(struct of_bundle *o, const struct bundle *t, const struct batch *b,
+                     const struct own *g, struct parts *x)
 {
     const struct predictor_params *p = &o->p;
-    const struct bundle *t = p->bundle;
     const bool chunks = b->n_chunks > 0;
     x->decode = (chunks ? predict_decode_beside_s : predict_verify_s)(
         t, g->decodes, g->kv, g->kv_max, b->draft_tokens, g->load);
-    x->attention = x->decode + (chunks ? prefill_of(o, b, g->group) : 0);
+    x->attention = x->decode + (chunks ? prefill_of(o, t, b, g->group) : 0);
     x->tokens = chunks ? predict_tokens_s(t, g->tokens) : predict_decode_tokens_s(t, g->tokens);
     x->once = p->pp > 1 ? predict_once_s(t, g->tokens) : 0;
     x->rows = chunks ? predict_rows_s(t, g->rows) : predict_decode_rows_s(t, g->rows);
@@ -115,7 +122,8 @@ static void parts_of(struct of_bundle *o, const struct batch *b, const struct ow
 }
 
 /* Of the group that takes longest. */
-static void slowest_of(struct of_bundle *o, const struct batch *b, struct parts *worst)
+static void slowest_of(struct of_bundle *o, const struct bundle *t, const struct batch *b,
+                       struct parts *worst)
 {
     struct group_part of[GROUP_PARTS];
     const int n = groups_busiest(&o->groups, b, of);
@@ -124,7 +132,7 @@ static void slowest_of(struct of_bundle *o, const struct batch *b, struct parts 
                                 of[i].decodes, of[i].decode_kv,   of[i].decode_kv_max,
                                 &of[i].load};
         struct parts x;
-        parts_of(o, b, &own, &x);
+        parts_of(o, t, b, &own, &x);
         if (i == 0 || sum_of(&x) > sum_of(worst))
             *worst = x;
     }
@@ -167,6 +175,52 @@ static void take_energy(const struct predictor_params *p, const struct batch *b,
     out->wait_w = idle_w_of(p);
 }
 
+/* Of all that runs, or of the group that takes longest. */
+static void whole_of(struct of_bundle *o, const struct bundle *t, const struct batch *b,
+                     struct parts *x)
+{
+    const struct own own = {.tokens = b->prefill_tokens + row_tokens(b),
+                            .rows = row_tokens(b) + b->n_last_chunks,
+                            .decodes = b->n_decodes,
+                            .kv = b->decode_kv_tokens,
+                            .kv_max = b->decode_kv_max,
+                            .load = &b->load};
+    if (o->groups.n > 1)
+        slowest_of(o, t, b, x);
+    else
+        parts_of(o, t, b, &own, x);
+}
+
+static double host_of(const struct predictor_params *p, const struct batch *b)
+{
+    return p->host_overhead
+               ? bundle_host_s(p->bundle, (int64_t)b->n_decodes + b->n_chunks, b->n_chunks > 0)
+               : 0;
+}
+
+/* Stages of layers that differ, each of a bundle of its own. */
+static void predict_stages(struct of_bundle *o, const struct batch *b, double scale,
+                           struct stage_time *stages)
+{
+    const struct predictor_params *p = &o->p;
+    double idle_s = 0;
+    for (int64_t i = 0; i < p->pp; i++) {
+        struct parts x;
+        whole_of(o, o->stage[i], b, &x);
+        const bool last = i == p->pp - 1;
+        const double s = x.tokens + x.attention + (last ? x.rows : 0);
+        const double comm =
+            x.reduce + x.all_to_all + (last ? 0 : predict_send_recv_s(p->bundle, x.to_pass));
+        stages[i] = (struct stage_time){.device_s = s * scale + comm,
+                                        .operators_s = s * scale,
+                                        .decode_share = s > 0 ? x.decode / s : 0};
+        idle_s += comm;
+    }
+    stages[0].host_s = host_of(p, b);
+    if (bundle_has_energy(p->bundle))
+        take_energy(p, b, scale, idle_s, &stages[0]);
+}
+
 static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
 {
     struct of_bundle *o = self;
@@ -175,20 +229,17 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     int64_t tokens = b->prefill_tokens + row_tokens(b);
     double scale = b->n_chunks ? bundle_prompt_scale(t, tokens, b->n_decodes > 0)
                                : bundle_decode_scale(t, b->n_decodes, b->train);
+    (void)e;
+    if (o->stage) {
+        predict_stages(o, b, scale, stages);
+        return ST_OK;
+    }
     struct parts x;
-    if (o->groups.n > 1)
-        slowest_of(o, b, &x);
-    else
-        parts_of(o, b,
-                 &(struct own){0, tokens, row_tokens(b) + b->n_last_chunks, b->n_decodes,
-                               b->decode_kv_tokens, b->decode_kv_max, &b->load},
-                 &x);
-    double host = 0, comm = x.reduce + x.all_to_all;
+    whole_of(o, t, b, &x);
+    const double host = host_of(p, b);
+    double comm = x.reduce + x.all_to_all;
     const double operators = x.tokens + x.rows + x.attention;
     const double decode_share = operators > 0 ? x.decode / operators : 0;
-    (void)e;
-    if (p->host_overhead)
-        host = bundle_host_s(t, (int64_t)b->n_decodes + b->n_chunks, b->n_chunks > 0);
     if (p->pp == 1) {
         stages[0] = (struct stage_time){.host_s = host,
                                         .device_s = operators * scale + comm,

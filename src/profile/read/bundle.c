@@ -357,6 +357,13 @@ static void add_experts(struct arena *a, struct bundle *b, const struct op_table
         b->experts_fit[i] += t->expert_fit[i] * repeat;
 }
 
+void bundle_clear_sums(struct bundle *b)
+{
+    b->tokens = b->rows = b->once = b->experts = (struct curve_sum){0};
+    b->energy_tokens = b->energy_rows = b->decode_tokens = b->decode_rows = (struct curve_sum){0};
+    b->decode_energy_tokens = b->decode_energy_rows = (struct curve_sum){0};
+}
+
 void bundle_sum_tables(struct arena *a, struct bundle *b)
 {
     for (int i = 0; i < 3; i++)
@@ -406,6 +413,8 @@ static enum st load_network(struct arena *a, const struct bundle_key *key, const
     struct network_key n = {
         .tp = key->tp, .pp = key->pp, .ep = key->ep, .hidden = key->model->hidden};
     b->all_reduces = shard_all_reduces(key->model);
+    b->all_to_alls = key->model->layered ? 2 * (int32_t)shard_stage_expert_layers(key->model, 1, 0)
+                                         : b->all_reduces;
     const char *path;
     if (key->tp > 1) {
         TRY(bundle_network_file(a, key, dir, "all_reduce.csv", "parallel.tp", key->tp, &path, e));

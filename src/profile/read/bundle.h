@@ -215,6 +215,13 @@ double predict_all_reduce_s(const struct bundle *b, int64_t tokens);
 /* Sending the activations of a batch to the next pipeline stage: 0 with one stage. */
 double predict_send_recv_s(const struct bundle *b, int64_t tokens);
 
+/* The bundle of one stage of a pipeline of a model whose layers differ: the operators, collectives
+ * and sums of its own layers, the embedding on the first, what comes behind the layers on the last;
+ * time between kernels by layers. Energy and factors are the whole's. Shares memory with b, and its
+ * count of look-ups. */
+struct bundle *bundle_stage(struct arena *a, const struct bundle *b, const struct model *m,
+                            int64_t pp, int64_t stage);
+
 /* ---- energy ---------------------------------------------------------------------------------
  *
  * From columns energy_stats.<op>.median_j beside the times: J of one repeat on one shard. Functions

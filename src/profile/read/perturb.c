@@ -354,9 +354,7 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     p->all_to_all = p->all_to_all_table.curve;
     perturb_curve(a, f, PART_HOST, &p->host.s);
     perturb_curve(a, f, PART_HOST_PREFILL, &p->host_prefill.s);
-    p->tokens = p->rows = p->once = p->experts = (struct curve_sum){0};
-    p->energy_tokens = p->energy_rows = p->decode_tokens = p->decode_rows = (struct curve_sum){0};
-    p->decode_energy_tokens = p->decode_energy_rows = (struct curve_sum){0};
+    bundle_clear_sums(p);
     bundle_sum_tables(a, p);
     if (f->places && b->iterations)
         p->iterations = iterations_drawn(a, b->iterations, f->places->iteration, f->places_seed);

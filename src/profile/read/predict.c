@@ -99,7 +99,7 @@ double predict_all_reduce_s(const struct bundle *b, int64_t tokens)
 
 double predict_all_to_all_s(const struct bundle *b, int64_t tokens)
 {
-    return network(b, &b->all_to_all, tokens) * b->all_reduces;
+    return network(b, &b->all_to_all, tokens) * b->all_to_alls;
 }
 
 double predict_send_recv_s(const struct bundle *b, int64_t tokens)

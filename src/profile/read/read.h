@@ -103,7 +103,7 @@ struct bundle {
     struct model expert_model; /* their number and choice */
     struct op_table all_reduce_table, send_recv_table, all_to_all_table;
     struct curve all_reduce, send_recv, all_to_all; /* of one call, over tokens; no grid = none */
-    int32_t all_reduces;                            /* per forward pass, as all-to-alls */
+    int32_t all_reduces, all_to_alls;               /* per forward pass */
     struct host_table host, host_prefill;
     struct wake_table {
         const double *pause_s;  /* [levels] ascending */
@@ -133,7 +133,8 @@ struct bundle {
 void bundle_find_attention(struct bundle *b);
 /* The operator's own file: attention.csv, else mlp.csv. */
 bool op_in_attention_file(const struct op *op);
-/* tokens, rows and once from the tables; the sums must be empty. */
+/* tokens, rows and once from the tables; the sums must be empty (bundle_clear_sums). */
 void bundle_sum_tables(struct arena *a, struct bundle *b);
+void bundle_clear_sums(struct bundle *b);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "model/shard.h"
 #include "profile/profile.h"
 #include "profile/read/read.h"
 #include "sim/predictor.h"
@@ -218,6 +219,40 @@ static void kinds_of_mlp(void **state)
         relative(predict_decode_s(b, 4, 4 * kv), 3 * timed_decode_s(4, 4 * kv));
 }
 
+/* Two stages: the dense layer and one of experts, then one of experts. */
+static void stages_have_their_own_layers(void **state)
+{
+    struct test *t = *state;
+    const struct model m = from(t, deepseek);
+    struct timed_executor x;
+    profile(t, &m, &x);
+    const struct predictor_params p = {.model = &m, .tp = 1, .pp = 2, .bundle = load(t, &m)};
+    struct predictor predictor;
+    struct stage_time stages[2];
+    const struct batch batch = {.n_decodes = 4, .decode_kv_tokens = 4 * 100, .decode_kv_max = 100};
+    assert_ok(predictor_open(t->a, &predictor_bundle, &p, &predictor, &t->e), t);
+    assert_ok(predictor.ops->predict(predictor.self, &batch, stages, &t->e), t);
+    const int64_t first = shard_stage_layers(&m, 2, 0);
+    double want[2] = {0};
+    for (int i = 0; i < x.ops.n; i++) {
+        const struct op *op = &x.ops.ops[i];
+        const double s = op->axis == AXIS_DECODE    ? timed_decode_s(4, 400)
+                         : op->axis == AXIS_PREFILL ? 0
+                                                    : timed_flat_s(op->row, 4);
+        if (op->where != OP_IN_LAYER) {
+            want[op->where == OP_AFTER_LAYERS] += s;
+            continue;
+        }
+        for (int64_t layer = 0; layer < 3; layer++)
+            if (!op_is_of_mlp(op->kind) || m.structure->mlp_of[layer] == op->part)
+                want[layer >= first] += s;
+    }
+    const double scale = bundle_decode_scale(p.bundle, 4, 0);
+    relative(stages[0].device_s, want[0] * scale);
+    relative(stages[1].device_s, want[1] * scale);
+    assert_true(stages[1].host_s == 0);
+}
+
 /* Experts of a model whose layers are alike have columns too. */
 static void experts_of_layers_alike(void **state)
 {
@@ -261,8 +296,13 @@ static void a_kind_without_a_column(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(windows_and_all), TEST(predictor_sums_rows),     TEST(columns_are_named_by_kind),
-        TEST(kinds_of_mlp),    TEST(experts_of_layers_alike), TEST(a_kind_without_a_column),
+        TEST(windows_and_all),
+        TEST(predictor_sums_rows),
+        TEST(columns_are_named_by_kind),
+        TEST(kinds_of_mlp),
+        TEST(stages_have_their_own_layers),
+        TEST(experts_of_layers_alike),
+        TEST(a_kind_without_a_column),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
