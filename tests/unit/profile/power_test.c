@@ -38,7 +38,7 @@ struct bench {
     const struct op_loop *loop; /* the last one, until its power was asked for */
     uint64_t loop_ops;
     double tokens, rows, kv;
-    int loops, alone[OP_KINDS];
+    int loops, alone[OP_ROWS];
     enum st refuses;
     bool silent;
     struct err e;
@@ -52,7 +52,8 @@ static double power_w(int k, double x)
 
 static double size_of(const struct bench *b, int k)
 {
-    return k == OP_ATTN_DECODE                                       ? b->kv
+    const struct op *op = op_list_at(&b->t.ops, k);
+    return op && op->axis == AXIS_DECODE                             ? b->kv
            : k == OP_LM_HEAD || k == OP_SAMPLE || k == OP_FINAL_NORM ? b->rows
                                                                      : b->tokens;
 }
@@ -72,8 +73,8 @@ static enum st loop(void *self, const struct batch *x, const struct op_loop *l,
     b->loop_ops = l->rows;
     b->loops++;
     int n = 0, last = 0;
-    for (int k = 0; k < OP_KINDS; k++)
-        if (l->rows & 1u << k) {
+    for (int k = 0; k < OP_ROWS; k++)
+        if (l->rows & UINT64_C(1) << k) {
             n++;
             last = k;
         }
@@ -93,8 +94,8 @@ static struct power_reading mean(void *self, int64_t from_ns, int64_t to_ns)
         return (struct power_reading){NAN, NAN, 0};
     if (!b->loop)
         return (struct power_reading){IDLE_W, 0.5, 9};
-    for (int k = 0; k < OP_KINDS; k++)
-        if (b->loop_ops & 1u << k) {
+    for (int k = 0; k < OP_ROWS; k++)
+        if (b->loop_ops & UINT64_C(1) << k) {
             sum += power_w(k, size_of(b, k));
             n++;
         }
@@ -242,6 +243,63 @@ static void cells_are_power_times_time(void **state)
     assert_true(j / s > power_w(OP_ATTN_DECODE, 16) && j / s < power_w(OP_ATTN_DECODE, 16 * 300));
 }
 
+/* Loops are of rows: attention to all has power and energy of its own beside that to a window. */
+static void rows_have_power_of_their_own(void **state)
+{
+    static const char config[] =
+        "{\"model_type\": \"gpt_oss\", \"vocab_size\": 500, \"hidden_size\": 64, "
+        "\"intermediate_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 2, \"head_dim\": 16, \"sliding_window\": 48, "
+        "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, "
+        "\"max_position_embeddings\": 512}";
+    struct test *t = *state;
+    struct bench *b = bench_new(t);
+    struct node *tree;
+    struct model m;
+    assert_ok(json_parse(t->a, "config.json", sv_of(config), NULL, &tree, &t->e), t);
+    assert_ok(model_from_config(t->a, "tiny", tree, &m, &t->e), t);
+    b->t.model = b->p.model = &m;
+    b->inner = timed_executor(&b->t);
+    assert_ok(run(b, true), &b->e);
+    const struct bundle_key key = {.root = b->p.root,
+                                   .hardware = "bench",
+                                   .model_name = "tiny",
+                                   .model = &m,
+                                   .tp = 1,
+                                   .block_size = 16};
+    struct bundle *read;
+    assert_ok(bundle_load(b->a, &key, &read, &b->e), &b->e);
+    assert_null(bundle_energy_missing(read));
+    assert_true(bundle_has_energy(read));
+    const int32_t full = op_list_row(&b->t.ops, OP_ATTN_PRE_PROJ, 1);
+    assert_true(full >= OP_KINDS && b->alone[full] > 0);
+    struct csv_reader *r;
+    int time, joules, tokens, checked = 0;
+    assert_ok(csv_open(&r, compute(b, "mlp.csv"), &b->e), &b->e);
+    assert_ok(csv_require(r, "num_tokens", &tokens, &b->e), &b->e);
+    assert_ok(csv_require(r, "time_stats.attn_pre_proj_full.median", &time, &b->e), &b->e);
+    assert_ok(csv_require(r, "energy_stats.attn_pre_proj_full.median_j", &joules, &b->e), &b->e);
+    while (csv_next(r, &b->e) == ST_OK) {
+        int64_t x;
+        double ms, j;
+        assert_ok(csv_int(r, tokens, 1, 1000, &x, &b->e), &b->e);
+        assert_ok(csv_double(r, time, 0, 1e9, &ms, &b->e), &b->e);
+        assert_ok(csv_double(r, joules, 0, 1e9, &j, &b->e), &b->e);
+        assert_near(j / (ms / 1e3), power_w(full, x < 64 ? 64 : (double)x), 1e-6);
+        checked++;
+    }
+    csv_close(&r);
+    assert_true(checked > 5);
+    const struct node *loops = node_path(meta(b), "energy.loops");
+    bool named = false;
+    for (uint32_t i = 0; i < loops->n; i++) {
+        const struct node *ops = node_find(loops->items[i], "operators");
+        for (uint32_t k = 0; k < ops->n; k++)
+            named = named || sv_eq(ops->items[k]->s, "attn_pre_proj_full");
+    }
+    assert_true(named);
+}
+
 static void what_was_measured_stands_in_the_meta(void **state)
 {
     struct test *t = *state;
@@ -330,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(cells_are_power_times_time),
+        TEST(rows_have_power_of_their_own),
         TEST(what_was_measured_stands_in_the_meta),
         TEST(a_small_budget_takes_fewer_sizes),
         TEST(refusals),
