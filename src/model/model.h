@@ -227,6 +227,7 @@ struct op_load {
     int64_t chunk_sq;          /* prefill: sum over chunks of chunk * (chunk + 1) / 2 */
     int64_t kv_read_tokens;    /* prefill: sum over chunks of kv_before + chunk */
     int64_t chunks;            /* prefill: their number */
+    int64_t longest_chunk;     /* prefill: tokens of the longest */
 
     /* Of a model with spans (spans.h), the same sums of the keys that its queries see. */
     int32_t n_spans;

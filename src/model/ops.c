@@ -515,6 +515,7 @@ void op_load_add_chunk(struct op_load *load, const struct key_spans *spans, int6
     add_up_to_most(&load->chunk_sq, tokens * (tokens + 1) / 2);
     load->kv_read_tokens += before + tokens;
     load->chunks++;
+    load->longest_chunk = tokens > load->longest_chunk ? tokens : load->longest_chunk;
     if (!spans || spans->n == 0)
         return;
     load->n_spans = spans->n;

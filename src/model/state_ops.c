@@ -67,3 +67,11 @@ struct state_work state_work_of(const struct sequence_state *s)
     out.token_elements += 2 * channels + 3 * outputs;
     return out;
 }
+
+struct state_kernel state_kernel_of(const struct sequence_state *s)
+{
+    if (s->type != STATE_DELTA)
+        return (struct state_kernel){0};
+    return s->decays > s->heads ? (struct state_kernel){0.155, 4.5e-6} /* of each element */
+                                : (struct state_kernel){0.34, 3.05e-6};
+}

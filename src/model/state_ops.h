@@ -46,4 +46,23 @@ struct state_work {
 /* s: of one shard or all. */
 struct state_work state_work_of(const struct sequence_state *s);
 
+/* How kernels for prompts fall short of a GPU's peak in a way that the work does not say. They take
+ * the pieces of a sequence one after the other, so a prompt alone takes a time for each, however
+ * small the work. Measured for delta rules (NVIDIA's AIConfigurator 0.12.0, vLLM on H100 and H200,
+ * 512 to 32,768 tokens):
+ *
+ *     gated delta net   0.34 of the bf16 peak, 4 sequences of 32 heads and more (0.33 to 0.36)
+ *     (0.24.0)          3.05 us for 64 tokens of one sequence, 4 to 64 heads (2.95 to 3.4);
+ *                       B200 0.20, and 2.5 us
+ *     Kimi delta        0.155, 4 sequences of 96 heads (0.13 to 0.16); 4.5 us, 12 heads of one
+ *     attention         sequence; B200 0.087, 4.0 us
+ *
+ * Triton kernels, as SGLang and GPUs before Hopper have them, reach 0.02 to 0.06. Of other types no
+ * such table is known: 0, as attention. */
+struct state_kernel {
+    double efficiency; /* fraction of the peak where sequences and heads fill the GPU */
+    double piece_s;    /* a piece of s->chunk tokens of one sequence, at least */
+};
+struct state_kernel state_kernel_of(const struct sequence_state *s);
+
 #endif

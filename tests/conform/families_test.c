@@ -8,6 +8,7 @@
 
 #include "base/fs.h"
 #include "model/shard.h"
+#include "model/state_ops.h"
 #include "profile/read/iteration.h"
 #include "support/support.h"
 #include "text/gz.h"
@@ -109,6 +110,14 @@ static void assert_close(const char *name, const char *what, double got, double 
         fail_msg("%s: %s %.17g, operators have %.17g", name, what, got, want);
 }
 
+static bool has_slow_kernels(const struct model *m)
+{
+    for (int32_t i = 0; m->layered && i < m->structure->n_attentions; i++)
+        if (state_kernel_of(&m->structure->attention[i].state).efficiency > 0)
+            return true;
+    return false;
+}
+
 static void agrees_with_operators(struct test *t, const struct model *m, int64_t tp)
 {
     const struct iteration_shape s = shape_of(t, m, tp, 1);
@@ -123,7 +132,10 @@ static void agrees_with_operators(struct test *t, const struct model *m, int64_t
     assert_close(m->name, "decode: compute", x.decode_compute, w.compute);
     iteration_terms(&s, &prompt, 0, &x);
     w = by_operators(m, tp, &prompt.load, AXIS_PREFILL);
-    assert_close(m->name, "prompt: compute", x.prefill_compute, w.compute);
+    if (has_slow_kernels(m)) /* those of states reach less than attention's */
+        assert_true(x.prefill_compute > w.compute);
+    else
+        assert_close(m->name, "prompt: compute", x.prefill_compute, w.compute);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "model/shard.h"
+#include "model/state_ops.h"
 
 /* ---- shape ----------------------------------------------------------------------------------- */
 
@@ -64,6 +65,19 @@ static void add_attention(const struct shaping *x, const struct op *op)
     }
 }
 
+/* Of prompts: compute of a state as its kernels reach it, in the seconds that attention's
+ * efficiency divides. */
+static double add_pieces(const struct shaping *x, const struct op *op, double flop_s)
+{
+    const struct sequence_state *state = &x->m->structure->attention[op->part].state;
+    const struct state_kernel k = state_kernel_of(state);
+    const double attention = iteration_defaults(x->m->multiply).v[ITERATION_ATTENTION_EFFICIENCY];
+    if (!(k.efficiency > 0))
+        return flop_s;
+    x->s->state_piece_token_s += op->repeat * k.piece_s / (double)state->chunk * attention;
+    return flop_s / k.efficiency * attention;
+}
+
 /* The same of a row with a line of its own. Scores of an index in fp8 are multiplied in that, where
  * the hardware has it. */
 static void add_keyed(const struct shaping *x, const struct op *op)
@@ -79,7 +93,9 @@ static void add_keyed(const struct shaping *x, const struct op *op)
     struct iteration_work *s = x->s;
     const double queries =
         moved_s(x, times * (l->query_elements + l->token_elements) * x->dtype_bytes);
-    const double flop = times * l->token_flop / own_peak;
+    double flop = times * l->token_flop / own_peak;
+    if (op->kind == OP_STATE_PREFILL)
+        flop = add_pieces(x, op, flop);
     *(decode ? &s->decode_row_s : &s->prefill_token_s) += queries;
     *(decode ? &s->state_decode_token_s : &s->state_prompt_token_s) += flop;
     if (decode) /* as much for a chunk of a prompt */
@@ -289,6 +305,7 @@ static struct op_load part_of(const struct op_load *l, double prompts, int64_t s
         .chunk_sq = scaled(l->chunk_sq, prompts),
         .kv_read_tokens = scaled(l->kv_read_tokens, prompts),
         .chunks = (int64_t)ceil((double)l->chunks * prompts),
+        .longest_chunk = l->longest_chunk,
     };
     part_of_spans(l, prompts, decodes, &out);
     return out;
@@ -328,7 +345,8 @@ static void add_layered(const struct iteration_work *w, const struct op_load *ow
     out->decode_kv += w->state_s * seqs * (1 + queries);
     out->decode_compute += w->state_decode_token_s * seqs * queries;
     out->prefill_kv += w->state_s * 2 * (double)own->chunks;
-    out->prefill_compute += w->state_prompt_token_s * prompt;
+    out->prefill_compute +=
+        fmax(w->state_prompt_token_s * prompt, w->state_piece_token_s * (double)own->longest_chunk);
 }
 
 void iteration_terms(const struct iteration_shape *s, const struct iteration_batch *b,

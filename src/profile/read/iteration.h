@@ -130,8 +130,11 @@ struct iteration_work {
     int32_t n_spans;
     double score_s; /* as in iteration_span, of those that see all */
     struct iteration_span spans[SPANS_MOST];
-    double state_s;                                    /* a sequence's states, read or written */
-    double state_decode_token_s, state_prompt_token_s; /* compute */
+    double state_s;              /* a sequence's states, read or written */
+    double state_decode_token_s; /* compute; */
+    /* of prompts as kernels reach it (model/state_ops.h), times attention's default efficiency */
+    double state_prompt_token_s;
+    double state_piece_token_s; /* of a token of the longest chunk, the least; likewise */
 };
 
 struct iteration_shape {
