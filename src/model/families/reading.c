@@ -236,7 +236,8 @@ int64_t read_of_layer(struct reading *r, int64_t layer, const char *key, int64_t
  * generation, what every family reads, and what files and programs are called. */
 static const char harmless[] =
     "architectures|auto_map|model_type|torch_dtype|dtype|transformers_version|_name_or_path|"
-    "use_cache|id2label|label2id|problem_type|is_decoder|is_encoder_decoder|pruned_heads|"
+    "use_cache|cache_implementation|id2label|label2id|problem_type|is_decoder|is_encoder_decoder|"
+    "pruned_heads|"
     "return_dict|output_attentions|output_hidden_states|torchscript|use_bfloat16|"
     "chunk_size_feed_forward|tokenizer_class|prefix|task_specific_params|finetuning_task|"
     "quantization_config|compression_config|max_position_embeddings|n_positions|n_ctx|seq_length|"
@@ -248,7 +249,8 @@ static const char harmless[] =
     "remove_invalid_values|tf_legacy_loss|tie_encoder_decoder|decoder_start_token_id|"
     "sep_token_id|rope_theta|rope_scaling|rope_parameters|rotary_emb_base|rotary_base|"
     "original_max_position_embeddings|initial_context_length|partial_rotary_factor|rotary_pct|"
-    "rotary_dim|rotary|position_embedding_type|max_window_layers|rms_norm_eps|norm_eps|layer_norm_eps|layer_norm_epsilon|"
+    "rotary_dim|rotary|position_embedding_type|max_window_layers|rms_norm_eps|norm_eps|layer_norm_"
+    "eps|layer_norm_epsilon|"
     "layernorm_epsilon|eps|hc_eps|norm_epsilon|embedding_initializer_range|"
     "final_w_init_variance_scale|w_init_variance_scale|attention_dropout|attn_pdrop|embd_pdrop|"
     "resid_pdrop|embed_dropout|hidden_dropout|classifier_dropout|emb_dropout_prob|"

@@ -334,6 +334,44 @@ static void phi(void **state)
     assert_string_equal(err_cause(&e, 0), "model test: no engine here computes models of type phi");
 }
 
+/* gemma-3-1b-it's file as it is published. */
+static void gemma3(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const struct model m =
+        good("{\"architectures\": [\"Gemma3ForCausalLM\"], \"attention_bias\": false, "
+             "\"attention_dropout\": 0.0, \"attn_logit_softcapping\": null, "
+             "\"bos_token_id\": 2, \"cache_implementation\": \"hybrid\", "
+             "\"eos_token_id\": [1, 106], \"final_logit_softcapping\": null, "
+             "\"head_dim\": 256, \"hidden_activation\": \"gelu_pytorch_tanh\", "
+             "\"hidden_size\": 1152, \"initializer_range\": 0.02, "
+             "\"intermediate_size\": 6912, \"max_position_embeddings\": 32768, "
+             "\"model_type\": \"gemma3_text\", \"num_attention_heads\": 4, "
+             "\"num_hidden_layers\": 26, \"num_key_value_heads\": 1, \"pad_token_id\": 0, "
+             "\"query_pre_attn_scalar\": 256, \"rms_norm_eps\": 1e-06, "
+             "\"rope_local_base_freq\": 10000, \"rope_scaling\": null, "
+             "\"rope_theta\": 1000000, \"sliding_window\": 512, "
+             "\"sliding_window_pattern\": 6, \"torch_dtype\": \"bfloat16\", "
+             "\"transformers_version\": \"4.50.0.dev0\", \"use_cache\": true, "
+             "\"vocab_size\": 262144}");
+    const struct structure *s = m.structure;
+    assert_int_equal(m.family, MODEL_GEMMA3);
+    assert_ok(model_check_computed(&m, &e), &e);
+    assert_int_equal(model_params(&m), 999885952);
+    assert_int_equal(structure_layers_of_attention(s, 0), 22); /* slide */
+    assert_int_equal(s->attention[0].window, 512);
+    assert_int_equal(s->attention[1].window, 0);
+    assert_int_equal(s->n_ropes, 2);
+    assert_near(s->ropes[s->attention[0].rope].theta, 1e4, 0);
+    assert_near(s->ropes[s->attention[1].rope].theta, 1e6, 0);
+    assert_near(s->attention[0].score_scale, 1.0 / 16, 1e-15);
+    assert_near(s->embedding_scale * s->embedding_scale, 1152, 1e-9);
+    assert_near(s->norm_offset, 1, 0);
+    assert_int_equal(s->mlp[0].act, MLP_ACT_GELU_TANH);
+    assert_true(s->attention[0].out_norm && s->mlp[0].out_norm);
+}
+
 static void load_folder(void **state)
 {
     (void)state;
@@ -380,6 +418,7 @@ int main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(groups),
         cmocka_unit_test(phi),
+        cmocka_unit_test(gemma3),
         cmocka_unit_test(load_folder),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
