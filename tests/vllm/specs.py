@@ -35,18 +35,26 @@ def shard(heads, tp):
 
 def layer_types(c):
     """full, window, chunked, state or none for each layer."""
-    n = c["num_hidden_layers"]
+    if any("compress" in key for key in c):
+        raise ValueError("layers of compressed tokens")
     words = {
         "full_attention": "full", "attention": "full", "sliding_attention": "window",
-        "chunked_attention": "chunked", "linear_attention": "state", "mamba": "state",
+        "chunked_attention": "chunked", "deepseek_sparse_attention": "full", "linear_attention": "state", "mamba": "state",
     }
     if c["model_type"] == "nemotron_h":
+        if "layers_block_type" in c:
+            return [words.get(x, "none") for x in c["layers_block_type"]]
         return [{"M": "state", "*": "full"}.get(x, "none") for x in c["hybrid_override_pattern"]]
+    n = c["num_hidden_layers"]
     if c["model_type"] == "mamba2":
         return ["state"] * n
     if c["model_type"] == "kimi_linear":
         kda = c["linear_attn_config"]["kda_layers"]
         return ["state" if i + 1 in kda else "full" for i in range(n)]
+    if "hybrid_layer_pattern" in c:  # MiMo
+        return ["window" if x else "full" for x in c["hybrid_layer_pattern"]]
+    if "block_configs" in c:  # Nemotron NAS
+        return ["none" if b["attention"]["no_op"] or b["attention"]["replace_with_linear"] else "full" for b in c["block_configs"]]
     if c["model_type"] == "mistral":
         return ["window" if c.get("sliding_window") else "full"] * n
     if "layer_types" in c:
@@ -81,21 +89,28 @@ def state_of(c, tp):
         tp, heads * dim, c["n_groups"], heads, dim, c.get("ssm_state_size") or c["state_size"],
         c["conv_kernel"],
     )
-    return s, (BFLOAT16, BFLOAT16), "anywhere"
+    ssm = c.get("mamba_ssm_cache_dtype") or (FLOAT32 if kind == "nemotron_h" else BFLOAT16)
+    return s, (BFLOAT16, ssm), "anywhere"
 
 
-def attention_spec(k, c, kind, block, s):
+def attention_spec(k, c, kind, block, s, layer):
     tp = s.tp
     if "kv_lora_rank" in c:
         return k.MLAAttentionSpec(
             block_size=block, num_kv_heads=1, dtype=BFLOAT16, cache_dtype_str="auto",
             head_size=c["kv_lora_rank"] + c["qk_rope_head_dim"],
         )
-    heads, dim = shard(c["num_key_value_heads"], tp), head_dim(c)
+    heads = c["num_key_value_heads"]
+    if heads is None:
+        heads = c["num_attention_heads"] // c["block_configs"][layer]["attention"]["n_heads_in_group"]
+    heads, dim, v_dim = shard(heads, tp), head_dim(c), c.get("v_head_dim")
+    if kind == "window" and "swa_head_dim" in c:
+        heads = shard(c["swa_num_key_value_heads"], tp)
+        dim, v_dim = c["swa_head_dim"], c["swa_v_head_dim"]
     if kind == "full" and c.get("global_head_dim"):
         heads = shard(c.get("num_global_key_value_heads") or c["num_key_value_heads"], tp)
         dim = c["global_head_dim"]
-    common = dict(block_size=block, num_kv_heads=heads, head_size=dim, dtype=BFLOAT16)
+    common = dict(block_size=block, num_kv_heads=heads, head_size=dim, head_size_v=v_dim, dtype=BFLOAT16)
     if kind == "window":
         return k.SlidingWindowSpec(**common, sliding_window=c["sliding_window"])
     if kind == "chunked":
@@ -152,8 +167,15 @@ def layer_specs(config, s, cache):
             continue
         name = "layers.%d" % i
         if kind != "state":
-            out[name] = attention_spec(k, c, kind, cache.block_size, s)
-            if c.get("index_head_dim"):
+            out[name] = attention_spec(k, c, kind, cache.block_size, s, i)
+            indexers = c.get("indexer_types")
+            sparse = c.get("sparse_attention_config")  # models/minimax_m3/common/indexer.py
+            if sparse and sparse["sparse_attention_freq"][i]:
+                out[name + ".indexer"] = k.MLAAttentionSpec(
+                    block_size=cache.block_size, num_kv_heads=1, dtype=BFLOAT16,
+                    head_size=sparse["sparse_index_dim"],
+                )
+            if c.get("index_head_dim") and (not indexers or indexers[i] == "full"):
                 out[name + ".indexer"] = k.MLAAttentionSpec(
                     block_size=cache.block_size, num_kv_heads=1, dtype=UINT8,
                     head_size=c["index_head_dim"] + c["index_head_dim"] // 128 * 4,

@@ -225,7 +225,12 @@ void attention_mamba2(struct reading *r, const struct layers *l, int64_t layer,
     if (read_flag(r, "mamba_rms_norm", true))
         w->vectors += inner;
     add_convolution(out, channels, taps, taps_bias);
-    out->state.elements += inner * state;
+    /* vLLM keeps the states of this family in float32 unless the configuration says another type
+     * (model_executor/models/config.py, NemotronHForCausalLMConfig) */
+    const char *type = strcmp(r->s->family, "nemotron_h") == 0
+                           ? read_word(r, "mamba_ssm_cache_dtype", "float32")
+                           : "auto";
+    *(strcmp(type, "float32") == 0 ? &out->state.float32 : &out->state.elements) += inner * state;
     set_recurrence(out, STATE_MAMBA2, heads, state, dim, chunk);
     out->state.key_heads = groups;
 }
