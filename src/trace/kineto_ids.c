@@ -13,22 +13,39 @@ static const uint32_t NUMBERED = UINT32_C(1) << 31;
 
 /* ---- ranks ---- */
 
+/* The digits at q as a number; -1 = none. */
+static int32_t number_at(const char *q)
+{
+    const char *first = q;
+    int32_t v = 0;
+    for (; isdigit((unsigned char)*q) && q - first < 7; q++)
+        v = v * 10 + (*q - '0');
+    return q > first ? v : -1;
+}
+
+/* "1728-TP-1.trace.json.gz" of SGLang; -1 where a second degree is in the name. */
+static int32_t rank_of_sglang(const char *name)
+{
+    static const char *const others[] = {"-DP-", "-PP-", "-EP-"};
+    const char *tp = strstr(name, "-TP-");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strstr(name, others[i]))
+            return -1;
+    return tp ? number_at(tp + 4) : -1;
+}
+
 /* The number behind the word "rank", as PyTorch's and vLLM's files are called; -1 = none. */
 static int32_t rank_of_name(const char *name)
 {
     for (const char *p = name; (p = strstr(p, "rank")); p += 4) {
         const char *q = p + 4;
-        int32_t v = 0;
         if (p > name && isalpha((unsigned char)p[-1]))
             continue;
-        q += *q == '_' || *q == '-';
-        const char *first = q;
-        for (; isdigit((unsigned char)*q) && q - first < 7; q++)
-            v = v * 10 + (*q - '0');
-        if (q > first)
+        const int32_t v = number_at(q + (*q == '_' || *q == '-'));
+        if (v >= 0)
             return v;
     }
-    return -1;
+    return rank_of_sglang(name);
 }
 
 /* The number of "[TP01] "; -1: none, or several ("[TP00-DP01] "), which are no rank of the world.

@@ -184,6 +184,25 @@ static void ranks_of_pytorch_in_a_folder(void **state)
         "from another moment (baseTimeNanoseconds) than those of the other files");
 }
 
+/* As SGLang calls them. */
+static void ranks_of_sglang_in_a_folder(void **state)
+{
+    struct test *t = *state;
+    struct trace x;
+    const char *dir = test_path(t, "sglang");
+    assert_ok(fs_mkdirs(dir, &t->e), t);
+    write_rank(t, "sglang/1728-TP-0.trace.json", "", "a");
+    write_rank(t, "sglang/1728-TP-1.trace.json", "", "b");
+    assert_ok(trace_load(&x, dir, NULL, &t->e), t);
+    assert_int_equal(x.ops.n, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct trace_sig *s = &x.dict.sigs[x.ops.sig[i]];
+        assert_int_equal(s->device, x.dict.processes[s->process].rank);
+    }
+    assert_int_equal(x.dict.n_processes, 2);
+    trace_free(&x);
+}
+
 /* Without ranks one number is taken for one GPU, which is said. */
 static void files_without_ranks_in_a_folder(void **state)
 {
@@ -236,6 +255,7 @@ int main(void)
         TEST(windows_count_from_the_first_record),
         TEST(a_conversion_that_fails_leaves_no_file),
         TEST(ranks_of_pytorch_in_a_folder),
+        TEST(ranks_of_sglang_in_a_folder),
         TEST(files_without_ranks_in_a_folder),
         TEST(an_export_in_a_folder),
     };
