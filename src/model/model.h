@@ -101,8 +101,8 @@ const char *model_family_words(struct arena *a, const struct model *m);
 enum st model_check_modelled(const struct model *m, struct err *e);
 /* ST_INPUT where layers differ: for what computes only models whose layers are alike. */
 enum st model_check_uniform(const struct model *m, struct err *e);
-/* ST_INPUT for more than OP_ROWS rows: for what holds times by row. */
-enum st model_check_rows(const struct model *m, struct err *e);
+/* ST_INPUT for more than so many rows, at most OP_ROWS: for what holds times by row. */
+enum st model_check_rows(const struct model *m, int32_t most, struct err *e);
 /* ST_USAGE for an opaque model, where `what` ("predictor roofline") goes by operators. */
 enum st model_check_described(const struct model *m, const char *what, struct err *e);
 /* ST_INPUT for what can be described and predicted but no engine here computes, by name: families,
@@ -195,8 +195,7 @@ struct op_line {
  * those of further kinds follow from OP_KINDS on, in the order of the list. */
 enum {
     OP_NAME_MOST = 48,
-    OP_ROWS = 52, /* rows of models that can be profiled: a set of rows is a number in journals,
-                     exact below 2^53 (profile/journal.h) */
+    OP_ROWS = 64, /* rows that times and tables have room for; a set of rows is a uint64_t */
 };
 
 struct op {

@@ -97,14 +97,14 @@ const struct op *op_list_at(const struct op_list *l, int32_t row)
     return NULL;
 }
 
-enum st model_check_rows(const struct model *m, struct err *e)
+enum st model_check_rows(const struct model *m, int32_t most, struct err *e)
 {
     struct op_list l;
     model_ops(m, &l);
-    if (l.rows <= OP_ROWS)
+    if (l.rows <= most)
         return ST_OK;
     err_set(e, ST_INPUT,
             "model %s: %d operators of %d kinds of attention and %d of MLP, at most %d", m->name,
-            l.rows, m->structure->n_attentions, m->structure->n_mlps, OP_ROWS);
+            l.rows, m->structure->n_attentions, m->structure->n_mlps, most);
     return err_hint(e, "predictor=roofline predicts it, and measured iterations do");
 }

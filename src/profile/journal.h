@@ -55,7 +55,8 @@ struct journal_row {
 
 /* Numbers of a sample stand in an order of their own, which outlives enum op_kind: kinds as they
  * came to be, then further rows (model.h). Sets of rows are numbers with a bit for each place in
- * that order. Zeros at a sample's end may be left out. */
+ * that order, which are exact up to JOURNAL_ROWS rows. Zeros at a sample's end may be left out. */
+enum { JOURNAL_ROWS = 53 };
 uint64_t journal_bits(uint64_t rows);    /* of a set with a bit for each row */
 uint64_t journal_rows_of(uint64_t bits); /* back */
 

@@ -56,7 +56,7 @@ static enum st check_names(const struct profile_params *p, struct err *e)
 static enum st check_params(const struct profile_params *p, struct executor ex, struct err *e)
 {
     TRY(check_names(p, e));
-    TRY(model_check_rows(p->model, e));
+    TRY(model_check_rows(p->model, JOURNAL_ROWS, e));
     if (!(ex.ops->caps & EXEC_OP_TIMES))
         return err_set(e, ST_DEVICE, "executor %s gives no operator times", ex.ops->name);
     return ST_OK;

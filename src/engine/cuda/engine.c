@@ -487,7 +487,8 @@ static struct node *kernels_of(struct cuda_engine *c, struct arena *a, int token
         if (!carrier)
             continue;
         node_set(a, one, SV("kernel"), node_str(a, carrier));
-        node_set(a, one, SV("time_in"), node_str(a, op_name(charged)));
+        const struct op *in = op_list_at(&ops, op_list_row(&ops, charged, ops.ops[i].part));
+        node_set(a, one, SV("time_in"), node_str(a, in ? in->name : op_name(charged)));
         node_set(a, map, sv_of(ops.ops[i].name), one);
     }
     return map;

@@ -520,7 +520,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     TRY(load_whole(a, key, b, e));
     if (!is_whole(b)) {
         TRY(model_check_described(key->model, "a bundle of operator tables", e));
-        TRY(model_check_rows(key->model, e));
+        TRY(model_check_rows(key->model, OP_ROWS, e));
         model_ops(key->model, &b->ops);
         bundle_find_attention(b);
     }

@@ -144,7 +144,7 @@ static void sets_of_rows(void **state)
     assert_int_equal(journal_bits(UINT64_C(1) << OP_EMB), 1);
     assert_int_equal(journal_bits(UINT64_C(1) << OP_LM_HEAD), 1 << 21);
     assert_int_equal(journal_bits(UINT64_C(1) << OP_GAP), 1 << KINDS_BEFORE_THE_GAP);
-    for (int row = 0; row < OP_ROWS; row++) {
+    for (int row = 0; row < JOURNAL_ROWS; row++) {
         const uint64_t set = UINT64_C(1) << row | 1;
         assert_true(journal_rows_of(journal_bits(set)) == set);
         assert_true((uint64_t)(double)journal_bits(set) == journal_bits(set));
