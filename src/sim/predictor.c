@@ -49,11 +49,10 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
     TRY(shard_check(p->model, p->tp, p->pp, p->ep, e));
     if (p->ep > 1 && !ops->experts && !(ops->experts_of_shards && p->ep <= p->tp))
         return err_set(e, ST_USAGE, "parallel.ep: this predictor has no experts");
-    const bool sums = ops == &predictor_bundle || ops == &predictor_vidur_tables;
-    if (p->pp > 1 && p->model->layered && sums) /* of all layers, divided among stages */
+    if (p->pp > 1 && p->model->layered && ops == &predictor_vidur_tables)
         return err_set(e, ST_USAGE,
-                       "parallel.pp: stages of %s, whose layers differ, are predicted by "
-                       "predictor=roofline and by calibrated bundles",
+                       "parallel.pp: stages of %s, whose layers differ, are not in Vidur's tables: "
+                       "predictor=roofline and bundles predict them",
                        p->model->name);
     if (p->expert_skew > 0 && (p->model->experts == 0 || !ops->experts))
         return err_set(e, ST_USAGE, "parallel.expert_skew: %s",

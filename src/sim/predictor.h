@@ -84,7 +84,8 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
 
 /* bundle. Device: every operator of the forward pass, prefill attention summed over the chunks,
  * decode attention at the sum and the maximum of its rows' cache lengths (predict_decode_mixed_s),
- * and two all-reduces per layer at tp > 1. Layers are spread over the stages (model/shard.h); the
+ * and two all-reduces per layer at tp > 1. Layers are spread over the stages (model/shard.h), equal
+ * parts of the sum where they are alike, sums of their own where they differ (bundle_stage); the
  * first has the embedding too, the last what depends on rows (LM head), all others pass their
  * activations on (send_recv). Host: per iteration, by number of sequences, for iterations with and
  * without prefill chunks, on the first stage; 0 without host_overhead. Rows that verify drafts:

@@ -498,7 +498,7 @@ static void a_bundle_is_cut_into_stages(void **state)
     b.once.curve[0] = (struct curve){g, embed};
     b.all_reduce = (struct curve){g, reduce};
     b.send_recv = (struct curve){g, send};
-    b.all_reduces = 4;
+    b.all_reduces = b.all_to_alls = 4;
     struct predictor_params p = {
         .model = &two_layers, .tp = 2, .pp = 2, .bundle = &b, .host_overhead = true};
     struct predictor two = opened(a, &p);
@@ -539,7 +539,7 @@ static void experts_are_shared_by_groups(void **state)
     b.expert_model = (struct model){.experts = 16, .experts_per_token = 6};
     b.all_to_all = (struct curve){g, to_all};
     b.all_reduce = (struct curve){g, reduce};
-    b.all_reduces = 4;
+    b.all_reduces = b.all_to_alls = 4;
     struct model m = two_layers;
     m.experts = 16;
     m.experts_per_token = 6;
@@ -632,7 +632,7 @@ static void energy_is_that_of_the_operators_and_of_idle_devices(void **state)
     static double reduce[] = {0.25, 0.25}, token_j[] = {3, 3 * 4096}, row_j[] = {5000, 5000 * 4096};
     struct grid *g = grid_new(a, x, 2);
     b.all_reduce = (struct curve){g, reduce};
-    b.all_reduces = 4;
+    b.all_reduces = b.all_to_alls = 4;
     b.has_energy = true;
     b.idle_w = 0.5;
     b.energy_tokens.n = b.energy_rows.n = 1;

@@ -39,8 +39,8 @@ static void stages_of_layers_that_differ(void **state)
     const struct predictor_params p = {
         .model = &m, .tp = 1, .pp = 2, .ep = 1, .hardware = &gpu, .tables = "nowhere"};
     assert_err(predictor_open(t->a, &predictor_vidur_tables, &p, &out, &t->e), ST_USAGE, t,
-               "parallel.pp: stages of small, whose layers differ, are predicted by "
-               "predictor=roofline and by calibrated bundles");
+               "parallel.pp: stages of small, whose layers differ, are not in Vidur's tables: "
+               "predictor=roofline and bundles predict them");
     assert_ok(predictor_open(t->a, &predictor_roofline, &p, &out, &t->e), t);
 }
 
