@@ -81,7 +81,8 @@ static int64_t page(const struct maker *m, const struct spec *s)
 static enum st not_made(const struct maker *m, const char *what, struct err *e)
 {
     err_set(e, ST_INPUT, "model %s: KV blocks of %s are not modelled", m->model, what);
-    return err_hint(e, "`twinfer model inspect` has what it keeps per token and sequence");
+    return err_hint(e, "scheduler=sarathi scheduler.memory_plan=vidur plans requests instead; "
+                       "`twinfer model inspect` has what it keeps per token and sequence");
 }
 
 static enum kv_kind kind_of(const struct attention *t)
