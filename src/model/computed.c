@@ -85,6 +85,7 @@ static bool is_known(const struct model *m)
     case MODEL_QWEN3_MOE:
     case MODEL_GPT_OSS:
     case MODEL_GEMMA3:
+    case MODEL_PHI3:
         return true;
     default:
         return false;

@@ -25,6 +25,7 @@ static const struct {
     {"mistral", MODEL_LLAMA},       {"qwen2", MODEL_LLAMA},     {"internlm", MODEL_LLAMA},
     {"qwen", MODEL_QWEN},           {"phi", MODEL_PHI},         {"mixtral", MODEL_MIXTRAL},
     {"qwen3_moe", MODEL_QWEN3_MOE}, {"gpt_oss", MODEL_GPT_OSS}, {"gemma3_text", MODEL_GEMMA3},
+    {"phi3", MODEL_PHI3},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

@@ -25,6 +25,7 @@ enum model_family {
     MODEL_QWEN3_MOE,
     MODEL_GPT_OSS,
     MODEL_GEMMA3,
+    MODEL_PHI3,
     MODEL_OTHER, /* structure->family */
 };
 

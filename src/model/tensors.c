@@ -123,6 +123,20 @@ static const struct row gemma3_mlp[] = {NORM("pre_feedforward_layernorm", OP_POS
                                         NORM("post_feedforward_layernorm", OP_MLP_OUT_NORM),
                                         {0}};
 
+static const struct row phi3_attention[] = {
+    NORM("input_layernorm", OP_INPUT_NORM),
+    {LAYER "self_attn.qkv_proj.weight", QKV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_WHOLE, PLAIN},
+    {LAYER "self_attn.o_proj.weight", HIDDEN, Q, ALWAYS, OP_ATTN_POST_PROJ, WEIGHT_WHOLE, PLAIN},
+    {0},
+};
+static const struct row phi3_mlp[] = {
+    NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
+    {LAYER "mlp.gate_up_proj.weight", INTER_TWICE, HIDDEN, ALWAYS, OP_MLP_UP_PROJ, WEIGHT_WHOLE,
+     PLAIN},
+    {LAYER "mlp.down_proj.weight", HIDDEN, INTER, ALWAYS, OP_MLP_DOWN_PROJ, WEIGHT_WHOLE, PLAIN},
+    {0},
+};
+
 static const struct row gpt_oss_experts[] = {
     NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
     {LAYER "mlp.router.weight", EXPERTS, HIDDEN, ALWAYS, OP_MOE_ROUTER, WEIGHT_WHOLE, PLAIN},
@@ -193,6 +207,7 @@ static const struct {
     [MODEL_QWEN3_MOE] = {decoder_first, decoder_attention, decoder_mlp, qwen3_moe_experts,
                          decoder_last},
     [MODEL_GPT_OSS] = {decoder_first, decoder_attention, NULL, gpt_oss_experts, decoder_last},
+    [MODEL_PHI3] = {decoder_first, phi3_attention, phi3_mlp, NULL, decoder_last},
     [MODEL_GEMMA3] = {decoder_first, gemma3_attention, gemma3_mlp, NULL, decoder_last},
 };
 

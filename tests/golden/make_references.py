@@ -33,8 +33,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (AutoModelForCausalLM, AutoTokenizer, BloomConfig, BloomForCausalLM, Gemma3ForCausalLM,
                           Gemma3TextConfig, GptOssConfig, GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
+                          MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -109,6 +109,10 @@ def model_configs():
             max_position_embeddings=1024, layer_types=["sliding_attention", "sliding_attention", "full_attention"],
             rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
                              "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}), 1031),
+        "phi3": (Phi3ForCausalLM, Phi3Config(
+            **common, intermediate_size=40, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+            rms_norm_eps=1e-5, tie_word_embeddings=False, max_position_embeddings=512, pad_token_id=0, sliding_window=13,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e4}), 1032),
         "bloom": (BloomForCausalLM, BloomConfig(**common, n_layer=2, n_head=4), 1013),
         "bloom_h6": (BloomForCausalLM, BloomConfig(**common, n_layer=2, n_head=6), 1016),
     }

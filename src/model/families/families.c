@@ -47,7 +47,7 @@ static const struct family families[] = {
      .o_bias = "attention_out_bias",
      .mlp_bias = "mlp_bias",
      .head_dim = 128},
-    {.types = "phi3", .all_windows = true},
+    {.types = "phi3", .all_windows = true, .eps = 1e-5},
     {.types = "olmo",
      .norm = FAMILY_NORM_PLAIN,
      .qkv_bias = "attention_bias",

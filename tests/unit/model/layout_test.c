@@ -79,8 +79,8 @@ static void rows_fill_the_memory(const struct model *m, struct arena *a)
 static void every_family_has_a_place(void **state)
 {
     struct test *t = *state;
-    static const char *const names[] = {"gpt_oss", "mixtral", "qwen3_moe",
-                                        "gemma3",  "mistral", "qwen2"};
+    static const char *const names[] = {"gpt_oss", "mixtral", "qwen3_moe", "gemma3",
+                                        "mistral", "qwen2",   "phi3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct model m;
         const char *dir = arena_printf(t->a, "%s/tests/golden/models/%s", TW_SOURCE_DIR, names[i]);

@@ -24,7 +24,8 @@ static void sizes_are_kept_on_every_number_of_shards(void **state)
         assert_ok(shard_check(&m, tp, 1, 0, &t->e), t);
         assert_near(memory_weight_bytes(&m, tp, 1, 0), sizes.weight_bytes / (double)tp,
                     4.0 * 2 * 36 + 4);
-        assert_near(shard_kv_bytes(&m, tp, 1, 0), (double)sizes.kv_bytes / (double)(tp < 8 ? tp : 8), 0);
+        assert_near(shard_kv_bytes(&m, tp, 1, 0),
+                    (double)sizes.kv_bytes / (double)(tp < 8 ? tp : 8), 0);
     }
     assert_near(model_kv_bytes(&m), (double)sizes.kv_bytes, 0);
 }

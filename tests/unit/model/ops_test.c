@@ -75,9 +75,8 @@ static void lists(void **state)
     struct op_list q, b;
     model_ops(&qwen, &q);
     model_ops(&bloom, &b);
-    assert_int_equal(q.n,
-                     OP_KINDS - 1 - 12); /* all but emb_norm, experts, norms of outputs, gap, states
-                                            and indices */
+    assert_int_equal(q.n, OP_KINDS - 1 - 12); /* all but emb_norm, experts, norms of outputs, gap,
+                                                 states and indices */
     assert_int_equal(b.n, OP_KINDS - 2 - 12); /* and all but q/k norm and rope */
     struct op_list more = q;
     op_list_add_gap(&more);

@@ -27,8 +27,8 @@ static void golden_folders(void **state)
 {
     (void)state;
     static const char *const dirs[] = {
-        "qwen3",   "qwen3_sharded", "llama",     "bloom",  "bloom_h6", "llama3",        "qwen2",
-        "mistral", "mixtral",       "qwen3_moe", "gemma3", "gpt_oss",  "qwen3_moe_norm"};
+        "qwen3",   "qwen3_sharded", "llama",     "bloom",  "bloom_h6", "llama3",         "qwen2",
+        "mistral", "mixtral",       "qwen3_moe", "gemma3", "gpt_oss",  "qwen3_moe_norm", "phi3"};
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
         const char *dir = fs_join(a, "tests/golden/models", dirs[i]);
         struct model m;

@@ -234,6 +234,13 @@ static void test_gpt_oss(void **state)
     check_model("gpt_oss", "gpt_oss");
 }
 
+/* q, k and v in one tensor, gate and up in another. */
+static void test_phi3(void **state)
+{
+    (void)state;
+    check_model("phi3", "phi3");
+}
+
 /* Windows, angles of two kinds, norms with an offset in front and behind. */
 static void test_gemma3(void **state)
 {
@@ -289,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_mixtral),  cmocka_unit_test(test_qwen3_moe),
         cmocka_unit_test(test_gpt_oss),  cmocka_unit_test(test_qwen3_moe_norm),
         cmocka_unit_test(test_gemma3),   cmocka_unit_test(test_keys_count),
+        cmocka_unit_test(test_phi3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
