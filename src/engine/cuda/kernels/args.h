@@ -114,7 +114,7 @@ enum {
     CUDA_ACT_GELU_GATED,
     CUDA_ACT_CLAMPED_GATED
 };
-#define CUDA_ACT_IS_GATED(act)                                         \
+#define CUDA_ACT_IS_GATED(act)                                       \
     ((act) == CUDA_ACT_SILU_GATED || (act) == CUDA_ACT_GELU_GATED || \
      (act) == CUDA_ACT_CLAMPED_GATED)
 
@@ -154,7 +154,7 @@ struct cuda_attention_args {
     const void *q_norm, *k_norm;
     const float *cosine, *sine;
     float eps, norm_offset; /* of q and k */
-    int splits;     /* of decode_step: a row's keys are cut into at most so many parts */
+    int splits;             /* of decode_step: a row's keys are cut into at most so many parts */
     float *partial; /* [parts, heads, head_dim + 2] values, largest score, sum; 8-byte aligned */
     int *counters;  /* [decode rows, head tiles of all KV heads], 0 before and after */
 };
@@ -166,8 +166,8 @@ struct cuda_attention_args {
 
 enum { CUDA_EXPERTS_MOST = 1024, CUDA_EXPERTS_PICKED = 32 };
 
-/* Each token's k experts: those with the largest logits, the largest first, of equal ones the first.
- * Weights are softmax over all experts, or over those taken. */
+/* Each token's k experts: those with the largest logits, the largest first, of equal ones the
+ * first. Weights are softmax over all experts, or over those taken. */
 struct cuda_route_args {
     const int *count;    /* tokens */
     const float *logits; /* [tokens, experts] */
@@ -203,8 +203,8 @@ struct cuda_experts_args {
     const int *n_tiles;
     const struct cuda_tile *tiles;
     const int *order;
-    const void *x, *weight, *bias; /* bias NULL = 0 */
-    void *out;                     /* elem [pairs, outs] */
+    const void *x, *weight, *bias;    /* bias NULL = 0 */
+    void *out;                        /* elem [pairs, outs] */
     long long weight_step, bias_step; /* elements from one expert's to the next's */
     int experts, k, share;
     int in, outs, act; /* in and outs multiples of 16 bytes */
@@ -296,10 +296,10 @@ struct cuda_sample_args {
     int *ids;
 };
 
-/* The random weights of model/random.h: elements first .. first + n - 1 of a tensor, rounded to elem.
- * A thread makes the CUDA_RANDOM_PER_BLOCK elements of a block of Philox. With a width they are a
- * matrix of that many columns and out is that matrix turned, [width, n / width]; with pairs its
- * rows of even columns stand in front of those of odd ones. */
+/* The random weights of model/random.h: elements first .. first + n - 1 of a tensor, rounded to
+ * elem. A thread makes the CUDA_RANDOM_PER_BLOCK elements of a block of Philox. With a width they
+ * are a matrix of that many columns and out is that matrix turned, [width, n / width]; with pairs
+ * its rows of even columns stand in front of those of odd ones. */
 enum { CUDA_RANDOM_PER_BLOCK = 8 };
 struct cuda_random_args {
     void *out;
