@@ -470,7 +470,7 @@ static bool undisturbed(void *self)
     return cuda_op_times_undisturbed(&c->times);
 }
 
-/* {operator: {kernel, charged_to}} of a pass of that many prompt tokens or decode rows. */
+/* {operator: {kernel, time_in}} of a pass of that many prompt tokens or decode rows. */
 static struct node *kernels_of(struct cuda_engine *c, struct arena *a, int tokens, int decodes)
 {
     const struct cuda_pass p = {.sizes = {.tokens = tokens + decodes,
