@@ -13,6 +13,15 @@ static int up(int n, int by)
     return (n + by - 1) / by;
 }
 
+/* That the rows see, 0 = all keys: the plan's under test. */
+static int window;
+
+static int first_stripe(const struct cuda_segment *s)
+{
+    const int first = s->kv_before + s->tokens - window;
+    return window > 0 && first > 0 ? first / CUDA_STRIPE_KEYS : 0;
+}
+
 static int stripes_of(const struct cuda_segment *s)
 {
     return up(s->kv_before + s->tokens, CUDA_STRIPE_KEYS);
@@ -51,7 +60,9 @@ static void check_plan(const struct cuda_segment *rows, int n, int most, const s
 {
     const struct cuda_part *p = d->parts;
     const int n_parts = d->step.n_parts, n_runs = d->step.n_runs;
-    int next[MOST_ROWS] = {0}, cut[MOST_ROWS] = {0};
+    int next[MOST_ROWS], cut[MOST_ROWS] = {0};
+    for (int i = 0; i < n; i++)
+        next[i] = first_stripe(&rows[i]);
     assert_true(n_parts >= n && n_parts <= cuda_parts_room(most, n) && n_runs <= most);
     for (int i = 0; i < n_parts; i++) {
         const struct cuda_segment *s = &rows[p[i].seq];
@@ -80,7 +91,7 @@ static void make(const struct cuda_segment *rows, int n, enum cuda_deal deal, in
                  struct deal *d)
 {
     static struct deal again;
-    const struct cuda_parts_limits limits = {deal, most, at_once, 0};
+    const struct cuda_parts_limits limits = {deal, most, at_once, window};
     memset(d, 0x55, sizeof *d);
     memset(&again, 0x55, sizeof again);
     cuda_parts_plan(rows, n, &limits, d->parts, d->runs, &d->step);
@@ -441,6 +452,29 @@ static void there_is_room_for_any_batch(void **state)
     assert_int_equal(d.step.n_runs, 0);
 }
 
+/* The stripes from the one with the first key that is seen, in every form. */
+static void windows_are_dealt_out(void **state)
+{
+    static const int windows[] = {1, 16, 63, 64, 65, 128, 1024, 1 << 20};
+    static const enum cuda_deal deals[] = {CUDA_DEAL_SMALLEST, CUDA_DEAL_SINGLE, CUDA_DEAL_RUNS,
+                                           CUDA_DEAL_FASTEST};
+    static struct deal d;
+    struct rng r = rng_stream(5, "windows");
+    struct cuda_segment rows[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        for (int n = 1; n <= 64; n = 2 * n + 1)
+            for (size_t k = 0; k < sizeof deals / sizeof *deals; k++) {
+                int keys[64];
+                for (int j = 0; j < n; j++)
+                    keys[j] = 1 + (int)rng_below(&r, j % 2 ? 300 : 5000);
+                rows_of(rows, n, keys, n);
+                window = windows[i];
+                make(rows, n, deals[k], 3 * n, 49, &d);
+            }
+    window = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +490,7 @@ int main(void)
         TEST(the_model_is_near_what_was_measured),
         TEST(costs_by_the_table),
         TEST(there_is_room_for_any_batch),
+        TEST(windows_are_dealt_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
