@@ -32,10 +32,11 @@ static void route_case(struct case_run *r, enum cuda_dtype t, int n, struct choi
     for (int64_t i = 0; equal && i < (int64_t)n * c.experts; i++)
         logits[i] = rintf(logits[i]);
     a.logits = logits;
+    a.bias = over_all == equal ? world_random(w, t, c.experts, 2) : NULL;
     a.expert = world_output(w, CUDA_F32, (int64_t)n * c.k);
     a.weight = world_output(w, CUDA_F32, (int64_t)n * c.k);
-    snprintf(what, sizeof what, "%d tokens, %d of %d%s%s", n, c.k, c.experts,
-             over_all ? ", over all" : "", equal ? ", equal ones" : "");
+    snprintf(what, sizeof what, "%d tokens, %d of %d%s%s%s", n, c.k, c.experts,
+             over_all ? ", over all" : "", equal ? ", equal ones" : "", a.bias ? ", bias" : "");
     case_check(r, CUDA_ROUTE, t, 0, &a, what);
 }
 

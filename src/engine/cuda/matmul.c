@@ -37,7 +37,7 @@ int cuda_matmul_class(int rows)
 static struct gpu_matmul_shape shape_of(const struct cuda_matmul *x, const struct cuda_product *p,
                                         int rows)
 {
-    ASSERT(!(p->add && p->out_float) && rows > 0);
+    ASSERT(!(p->out_float && (p->add || (p->weight.bias && x->dtype != CUDA_F32))) && rows > 0);
     return (struct gpu_matmul_shape){.rows = rows,
                                      .m = p->weight.m,
                                      .k = p->weight.k,

@@ -17,7 +17,7 @@ struct cuda_product {
     struct weight_matrix weight; /* [m, k], bias */
     CUdeviceptr x, out;          /* [rows, k], [rows, m] */
     bool add;                    /* out += */
-    bool out_float;              /* out is float32 whatever the dtype; not with add */
+    bool out_float;              /* out is float32 whatever the dtype; not with add or a bias */
 };
 
 struct cuda_matmul {

@@ -18,6 +18,7 @@ static enum st choose(const struct rule_use *u, struct err *e)
     const struct mlp *p = u->mlp;
     const struct cuda_route_args route = {.count = rule_tokens(u),
                                           .logits = rule_pointer(f->gate),
+                                          .bias = rule_pointer(f->w->layers[u->layer].router.bias),
                                           .expert = rule_pointer(f->expert),
                                           .weight = rule_pointer(f->weight),
                                           .experts = (int)p->experts,

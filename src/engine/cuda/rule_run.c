@@ -155,9 +155,12 @@ struct cuda_product rule_product_of(const struct cuda_forward *f, enum op_kind o
     case OP_MLP_DOWN_PROJ:
         return (struct cuda_product){
             .weight = l->down, .x = f->act, .out = mlp_norm ? f->y : f->x, .add = !mlp_norm};
-    case OP_MOE_ROUTER:
+    case OP_MOE_ROUTER: /* its bias is added where experts are chosen: it is not float32 */
         return (struct cuda_product){
-            .weight = l->router, .x = f->h, .out = f->gate, .out_float = true};
+            .weight = {.data = l->router.data, .m = l->router.m, .k = l->router.k},
+            .x = f->h,
+            .out = f->gate,
+            .out_float = true};
     case OP_LM_HEAD:
         return (struct cuda_product){
             .weight = f->w->lm_head, .x = f->h, .out = f->logits, .out_float = true};

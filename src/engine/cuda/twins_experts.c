@@ -5,15 +5,18 @@
 /* ---- routing --------------------------------------------------------------------------------- */
 
 /* The k largest of a token, the first of equal ones first; a NaN is never taken. */
-static void route_token(const struct cuda_route_args *a, int token)
+static void route_token(const struct cuda_route_args *a, enum cuda_dtype t, int token)
 {
-    const float *logits = a->logits + (int64_t)token * a->experts;
+    float logits[CUDA_EXPERTS_MOST];
     int *expert = a->expert + (int64_t)token * a->k;
     float *weight = a->weight + (int64_t)token * a->k, best = -INFINITY;
     bool taken[CUDA_EXPERTS_MOST] = {0};
     double sum = 0;
-    for (int i = 0; i < a->experts; i++)
+    for (int i = 0; i < a->experts; i++) {
+        logits[i] = a->logits[(int64_t)token * a->experts + i];
+        logits[i] += a->bias ? twin_get(t, a->bias, i) : 0;
         best = fmaxf(best, logits[i]);
+    }
     for (int i = 0; a->over_all && i < a->experts; i++)
         sum += (double)expf(logits[i] - best);
     for (int j = 0; j < a->k; j++) {
@@ -34,9 +37,8 @@ static void route_token(const struct cuda_route_args *a, int token)
 void twin_route(const void *args, enum cuda_dtype t)
 {
     const struct cuda_route_args *a = args;
-    (void)t;
     for (int i = 0; i < *a->count; i++)
-        route_token(a, i);
+        route_token(a, t, i);
 }
 
 void twin_group(const void *args, enum cuda_dtype t)

@@ -166,11 +166,12 @@ struct cuda_attention_args {
 
 enum { CUDA_EXPERTS_MOST = 1024, CUDA_EXPERTS_PICKED = 32 };
 
-/* Each token's k experts: those with the largest logits, the largest first, of equal ones the
- * first. Weights are softmax over all experts, or over those taken. */
+/* Each token's k experts: those with the largest logits + bias, the largest first, of equal ones
+ * the first. Weights are softmax over all experts, or over those taken. */
 struct cuda_route_args {
     const int *count;    /* tokens */
     const float *logits; /* [tokens, experts] */
+    const void *bias;    /* elem [experts]; NULL = 0 */
     int *expert;         /* [pairs] */
     float *weight;       /* [pairs] */
     int experts, k;

@@ -21,6 +21,8 @@ template <int PER_LANE> __device__ static inline void route(const struct cuda_ro
     for (int i = 0; i < PER_LANE; i++) {
         const int e = lane + 32 * i;
         v[i] = e < a.experts ? logits[e] : NONE;
+        if (a.bias && e < a.experts)
+            v[i] += to_float(((const elem *)a.bias)[e]);
         best = fmaxf(best, v[i]);
     }
     best = warp_max(best);
