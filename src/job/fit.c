@@ -23,52 +23,45 @@ static enum st check_settings(const struct plan *settings, const struct model *m
     return serve_check_params(&serve, e);
 }
 
-/* Blocks of a request of so many tokens. */
-static int64_t blocks_of(const struct fit_row *r, int64_t block_size, int64_t tokens)
-{
-    return r->groups.n ? kv_groups_needed(&r->groups, tokens, r->in_flight)
-                       : (tokens + block_size - 1) / block_size;
-}
-
-/* With KV groups, of requests of the longest length (vLLM's get_kv_cache_capacity). */
-static int64_t kv_tokens(const struct fit_row *r, int64_t block_size, int64_t longest)
-{
-    if (!r->groups.n)
-        return r->num_blocks * block_size;
-    const double requests = (double)r->num_blocks / (double)blocks_of(r, block_size, longest);
-    return (int64_t)(requests * (double)longest);
-}
+/* What a row is asked for. */
+struct question {
+    const struct plan *settings;
+    const struct model *m;
+    const int64_t *lengths; /* [n] */
+    size_t n;
+};
 
 /* With requests of up to so many tokens. */
-static enum st plan_for(const struct plan *settings, const struct model *m, int64_t tokens,
-                        struct fit_row *out, struct err *e)
+static enum st plan_for(const struct question *q, int64_t tokens, struct fit_row *out,
+                        struct err *e)
 {
-    struct plan p = *settings;
+    struct plan p = *q->settings;
     struct serve_params serve;
     struct engine_plan plan = {0};
     p.scheduler.max_model_len = tokens;
-    const enum st st = job_serve_params(&p, m, NULL, &serve, &plan, e);
+    const enum st st = job_serve_params(&p, q->m, NULL, &serve, &plan, e);
     out->plan = plan.memory;
     if (st != ST_OK)
         return st;
     out->num_blocks = serve.num_blocks;
-    out->groups = serve.kv_groups;
-    out->in_flight = job_in_flight_tokens(&p, &serve);
-    out->kv_tokens = kv_tokens(out, serve.block_size, tokens);
+    out->kv_tokens = job_kv_tokens(&p, &serve);
     out->longest = tokens;
+    for (size_t i = 0; i < q->n; i++)
+        out->sequences[i] = q->lengths[i] > tokens
+                                ? 0
+                                : serve.num_blocks / job_request_blocks(&p, &serve, q->lengths[i]);
     return ST_OK;
 }
 
 /* The longest request that has room: most has not. 0 = none. */
-static int64_t find_longest(const struct plan *p, const struct model *m, int64_t most,
-                            const struct fit_row *row)
+static int64_t find_longest(const struct question *q, int64_t most, const struct fit_row *row)
 {
     int64_t good = 0, bad = most;
     while (bad - good > 1) {
         const int64_t tokens = good + (bad - good) / 2;
         struct fit_row r = *row;
         struct err ignored = {0};
-        *(plan_for(p, m, tokens, &r, &ignored) == ST_OK ? &good : &bad) = tokens;
+        *(plan_for(q, tokens, &r, &ignored) == ST_OK ? &good : &bad) = tokens;
     }
     return good;
 }
@@ -80,26 +73,26 @@ static void set_reason(struct arena *a, struct fit_row *out, const struct err *e
     out->remedy = hint ? arena_str(a, hint) : NULL;
 }
 
-static enum st plan_row(const struct job_context *c, const struct model *m, struct fit_row *out,
-                        struct err *e)
+static enum st plan_row(const struct question *q, struct fit_row *out, struct err *e)
 {
-    const struct plan *p = c->plan;
-    const int64_t asked = p->scheduler.max_model_len, own = m->max_positions;
+    const int64_t asked = q->settings->scheduler.max_model_len, own = q->m->max_positions;
     const int64_t most = asked ? asked : own;
     if (most < 1)
-        return err_hint((err_set(e, ST_USAGE, "model %s states no longest sequence", m->name), e),
-                        "scheduler.max_model_len=TOKENS gives one");
-    if (plan_for(p, m, most, out, e) == ST_OK)
+        return err_hint(
+            (err_set(e, ST_USAGE, "model %s states no longest sequence", q->m->name), e),
+            "scheduler.max_model_len=TOKENS gives one");
+    if (plan_for(q, most, out, e) == ST_OK)
         return ST_OK;
-    const int64_t longest = find_longest(p, m, most, out);
+    const int64_t longest = find_longest(q, most, out);
     err_clear(e);
-    return plan_for(p, m, longest ? longest : 1, out, e);
+    return plan_for(q, longest ? longest : 1, out, e);
 }
 
 enum st job_fit(const struct job_context *c, const struct job_model *m, const int64_t *lengths,
                 size_t n, struct fit_row *out, struct err *e)
 {
     const struct plan *p = c->plan;
+    const struct question q = {p, &m->m, lengths, n};
     struct err why = {0};
     *out = (struct fit_row){.model = m->m.name,
                             .hardware = p->hardware.id ? p->hardware.id : "",
@@ -117,14 +110,8 @@ enum st job_fit(const struct job_context *c, const struct job_model *m, const in
         return ST_OK;
     }
     if (shard_check(&m->m, out->tp, out->pp, out->ep, &why) != ST_OK ||
-        plan_row(c, &m->m, out, &why) != ST_OK) {
+        plan_row(&q, out, &why) != ST_OK)
         set_reason(c->a, out, &why);
-        return ST_OK;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const int64_t blocks = blocks_of(out, out->block_size, lengths[i]);
-        out->sequences[i] = lengths[i] > out->longest ? 0 : out->num_blocks / blocks;
-    }
     return ST_OK;
 }
 

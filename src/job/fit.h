@@ -19,14 +19,12 @@ struct fit_row {
     struct memory_plan plan; /* of the GPU with the least room. weight_bytes 0 = not planned; where
                                 nothing fits that of a request of one token */
     int64_t block_size, num_blocks;
-    struct kv_groups groups; /* n = 0: each block is of all layers */
-    int64_t in_flight;       /* of kv_groups_needed */
-    int64_t kv_tokens;       /* of a replica; with groups, of requests of the longest length */
-    int64_t longest;         /* tokens of the longest request: of the memory, the model, or what
-                                scheduler.max_model_len says */
-    int64_t *sequences;      /* [n] of each length, at once */
-    const char *why_not;     /* nothing fits; NULL = something does */
-    const char *remedy;      /* NULL = none is known */
+    int64_t kv_tokens;   /* of a replica; with groups, of requests of the longest length */
+    int64_t longest;     /* tokens of the longest request: of the memory, the model, or what
+                            scheduler.max_model_len says */
+    int64_t *sequences;  /* [n] of each length, at once */
+    const char *why_not; /* nothing fits; NULL = something does */
+    const char *remedy;  /* NULL = none is known */
 };
 
 /* A row for the plan and n lengths, in c->a. An error is one of settings, whatever memory there is.

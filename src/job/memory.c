@@ -17,6 +17,22 @@ int64_t job_in_flight_tokens(const struct plan *p, const struct serve_params *s)
     return sched ? batches * sched->max_batch_tokens(s, s->max_model_len) : 0;
 }
 
+int64_t job_request_blocks(const struct plan *p, const struct serve_params *s, int64_t tokens)
+{
+    if (s->kv_groups.n)
+        return at_least_one(kv_groups_needed(&s->kv_groups, tokens, job_in_flight_tokens(p, s)));
+    return (tokens + s->block_size - 1) / s->block_size;
+}
+
+int64_t job_kv_tokens(const struct plan *p, const struct serve_params *s)
+{
+    if (!s->kv_groups.n || !s->max_model_len)
+        return s->num_blocks * s->block_size;
+    const double requests =
+        (double)s->num_blocks / (double)job_request_blocks(p, s, s->max_model_len);
+    return (int64_t)(requests * (double)s->max_model_len);
+}
+
 /* What the planner looks at. The longest batch is asked of the policy, once that is known. */
 static struct memory_facts facts(const struct plan *p, const struct model *m,
                                  const struct sched_ops *sched, const struct serve_params *s)

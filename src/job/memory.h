@@ -16,6 +16,11 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
 /* Most tokens of the batches that are out at once: one for each pipeline stage, and with
  * asynchronous scheduling one more. */
 int64_t job_in_flight_tokens(const struct plan *p, const struct serve_params *s);
+/* Blocks that a request of so many tokens holds at most, of params that job_memory has set. */
+int64_t job_request_blocks(const struct plan *p, const struct serve_params *s, int64_t tokens);
+/* Tokens that a replica's blocks hold; with KV groups, whose blocks are not all of a token's, those
+ * of requests of the longest length (vLLM's get_kv_cache_capacity). */
+int64_t job_kv_tokens(const struct plan *p, const struct serve_params *s);
 /* A simulation takes what the CPU engine keeps in the host's memory (hardware.kv_cache_gb of the
  * group cpu) only for what ran there: hardware.id cpu, or a bundle that was profiled on a CPU.
  * ST_USAGE: another device, whose memory no setting says. bundle may be NULL. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "job/memory.h"
 #include "text/fields.h"
 
 static const double GIB = 1024.0 * 1024 * 1024;
@@ -41,7 +42,7 @@ struct job_setup job_setup_of(const struct job_context *c, const struct model *m
                           .pp = p->parallel.pp > 0 ? p->parallel.pp : 1,
                           .ep = p->parallel.ep > 0 ? p->parallel.ep : 1,
                           .replicas = serve->replicas,
-                          .kv_tokens = (double)(serve->num_blocks * serve->block_size)};
+                          .kv_tokens = (double)job_kv_tokens(p, serve)};
     s.weight_bytes = memory_weight_bytes(&as, s.tp, s.pp, s.ep);
     return s;
 }

@@ -9,6 +9,9 @@
  * weights, as two matrices that tensor parallelism cuts evenly, with an all-reduce behind each.
  * Keys and values are bytes: `kv` is a format of one byte an element, whatever the server's is.
  *
+ * Not known, and left to what a calibration's other parameters take up: what experts leave unread,
+ * what states cost, and the bytes that devices send each other (their latencies are counted).
+ *
  * A query and a key cost two FLOP for each byte of the key: in 16 bits that is one KV head for two
  * heads of queries. A calibration's attention_efficiency takes up what others have. */
 #ifndef MODEL_OPAQUE_H

@@ -38,7 +38,7 @@ static const struct option rows[] = {
      .when = WHEN(OUR_BATCHES),
      .help =
          "longest prompt plus output; a longer request is rejected; the model's limit when unset"},
-    {KEY(scheduler.prefix_caching), .def = "false", .commands = PLANS, .when = WHEN(OUR_BATCHES),
+    {KEY(scheduler.prefix_caching), .def = "false", .commands = HOLDS, .when = WHEN(OUR_BATCHES),
      .help = "keep KV blocks of finished requests for prompts that begin alike (vllm_v1, "
              "vllm_0_33, vllm, sarathi, sequential)"},
     {KEY(scheduler.hybrid_kv_cache), .def = "true", .commands = HOLDS, .when = WHEN(OUR_BATCHES),
@@ -52,7 +52,7 @@ static const struct option rows[] = {
      .commands = PLANS, .when = WHEN(OUR_BATCHES),
      .help = "most tokens of one prompt in a batch while there are other requests (vllm_0_33)"},
     {KEY(scheduler.async_scheduling), .def = "off", .allowed = "off|serial|overlap",
-     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE | CMD_FIT, .when = WHEN(SIMULATOR),
      .help = "a batch more in flight than pipeline stages, built before the tokens of the one "
              "before are known: its host time counted in full (serial), or beside the device time "
              "of that one (overlap)"},
