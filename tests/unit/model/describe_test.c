@@ -1,6 +1,10 @@
 #include "model/describe.h"
 
+#include "model/formats.h"
+#include "serve/kv_group.h"
 #include "support/support.h"
+#include "text/gz.h"
+#include "text/json.h"
 
 static const struct model small = {.name = "small",
                                    .family = MODEL_LLAMA,
@@ -69,8 +73,55 @@ static void defaults(void **state)
     assert_int_equal(node_path(n, "element_bytes")->i, 4);
 }
 
+/* The keys and values of a token, of models that people serve, are those of vLLM's specs, which the
+ * groups are held to (tests/vllm/groups.py). */
+static void stored_kv_is_what_groups_keep(void **state)
+{
+    struct test *t = *state;
+    struct node *all;
+    struct sv text;
+    int held = 0;
+    const char *path = test_data(t, "models/configs.json.gz");
+    const struct json_limits limits = {.max_bytes = 64 << 20, .python = true};
+    assert_ok(gz_read(t->a, path, limits.max_bytes, &text, &t->e), t);
+    assert_ok(json_parse(t->a, path, text, &limits, &all, &t->e), t);
+    for (uint32_t i = 0; i < all->n; i++) {
+        const char *name = all->pairs[i].key.p, *json;
+        const struct node *files = node_find(all->pairs[i].value, "files");
+        const struct node *beside = node_find(files, "hf_quant_config.json");
+        struct node *config, *side = NULL;
+        struct kv_groups groups;
+        struct model m;
+        struct err e = {0};
+        double bytes = 0;
+        assert_ok(node_get_str(files, "config.json", &json, &t->e), t);
+        assert_ok(json_parse(t->a, name, sv_of(json), &limits, &config, &t->e), t);
+        if (beside)
+            assert_ok(json_parse(t->a, name, beside->s, &limits, &side, &t->e), t);
+        if (model_from_files(t->a, name, config, side, &m, &e) != ST_OK)
+            continue;
+        const struct kv_settings set = {.block_size = 16,
+                                        .element_bytes = precision_bytes(m.kv),
+                                        .state_bytes = precision_bytes(m.dtype),
+                                        .max_model_len = 4096,
+                                        .hybrid = true};
+        if (kv_groups_make(t->a, name, m.structure, &set, &groups, &e) != ST_OK)
+            continue; /* refused by name */
+        for (int32_t k = 0; k < groups.n; k++)
+            bytes += groups.g[k].token_bytes;
+        const struct node *n = model_describe_node(t->a, &m, &(struct describe_params){0});
+        if (number(n, "stored_kv_bytes_per_token") < bytes ||
+            number(n, "stored_kv_bytes_per_token") > bytes)
+            fail_msg("%s: %g, groups keep %g", name, number(n, "stored_kv_bytes_per_token"), bytes);
+        held++;
+    }
+    print_message("%d of %u models\n", held, all->n);
+    assert_true(held >= 80);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(text), TEST(tree), TEST(defaults)};
+    const struct CMUnitTest tests[] = {TEST(text), TEST(tree), TEST(defaults),
+                                       TEST(stored_kv_is_what_groups_keep)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
