@@ -6,10 +6,18 @@
 #include "job/fit.h"
 #include "model/formats.h"
 #include "text/table.h"
+#include "text/yaml.h"
 
 enum { MOST_LENGTHS = 8, WIDTH = 100 };
 static const double GIB = 1024.0 * 1024 * 1024;
 static const char usual_tp[] = "parallel.tp=1,2,4,8";
+
+/* A model that rows share: reading one takes longer than planning it. */
+struct read_model {
+    struct read_model *next;
+    const char *settings; /* the section `model` as YAML: all that it is made of */
+    struct job_model m;
+};
 
 struct table_of_fit {
     struct arena *a;
@@ -19,6 +27,7 @@ struct table_of_fit {
     const char **formats; /* [n] "bf16" */
     int64_t lengths[MOST_LENGTHS];
     size_t n_lengths;
+    struct read_model *models;
 };
 
 static enum st read_lengths(const struct plan *p, struct table_of_fit *t, struct err *e)
@@ -51,22 +60,47 @@ static enum st expand(const struct job_context *c, struct table_of_fit *t, struc
     return config_sweep(c->a, &args, &t->words, &t->n, e);
 }
 
+static enum st model_of(const struct job_context *row, struct table_of_fit *t,
+                        const struct job_model **out, struct err *e)
+{
+    const struct node *section = node_find(row->config->tree, "model");
+    struct buf text = {0};
+    if (section)
+        yaml_write(&text, section);
+    struct read_model *x = t->models;
+    while (x && strcmp(x->settings, buf_str(&text)) != 0)
+        x = x->next;
+    if (!x) {
+        x = arena_one(t->a, struct read_model);
+        *x = (struct read_model){.next = t->models, .settings = arena_str(t->a, buf_str(&text))};
+        t->models = x;
+        const enum st st = job_model(row, false, &x->m, e);
+        if (st != ST_OK) {
+            buf_free(&text);
+            return st;
+        }
+    }
+    buf_free(&text);
+    *out = &x->m;
+    return ST_OK;
+}
+
 static enum st make_row(const struct job_context *c, struct table_of_fit *t, size_t i,
                         struct err *e)
 {
     struct config_args args = *c->args;
     struct config config;
     struct job_context row = *c;
-    struct job_model m;
+    const struct job_model *m;
     args.overrides = t->words[i];
     args.n_overrides = t->n_words;
     TRY(config_load(c->a, &args, &config, e));
     TRY(config_check_read(&config, e));
     row.config = &config;
     row.plan = &config.plan;
-    TRY(job_model(&row, false, &m, e));
-    t->formats[i] = formats_words(c->a, &m.m);
-    return job_fit(&row, &m, t->lengths, t->n_lengths, &t->rows[i], e);
+    TRY(model_of(&row, t, &m, e));
+    t->formats[i] = formats_words(c->a, &m->m);
+    return job_fit(&row, m, t->lengths, t->n_lengths, &t->rows[i], e);
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */

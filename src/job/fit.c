@@ -31,6 +31,13 @@ struct question {
     size_t n;
 };
 
+/* Requests of so many tokens at once; one has its blocks on one group of shards. */
+static int64_t requests_at_once(const struct plan *p, const struct serve_params *s, int64_t tokens)
+{
+    const int64_t groups = shard_groups(p->parallel.tp, p->parallel.ep);
+    return groups * (s->num_blocks / groups / job_request_blocks(p, s, tokens));
+}
+
 /* With requests of up to so many tokens. */
 static enum st plan_for(const struct question *q, int64_t tokens, struct fit_row *out,
                         struct err *e)
@@ -43,25 +50,57 @@ static enum st plan_for(const struct question *q, int64_t tokens, struct fit_row
     out->plan = plan.memory;
     if (st != ST_OK)
         return st;
+    if (requests_at_once(&p, &serve, tokens) < 1) /* where a block holds nothing */
+        return err_set(e, ST_USAGE,
+                       "model %s: a request of %lld tokens takes more than %lld blocks", q->m->name,
+                       (long long)tokens, (long long)serve.num_blocks);
     out->num_blocks = serve.num_blocks;
     out->kv_tokens = job_kv_tokens(&p, &serve);
     out->longest = tokens;
     for (size_t i = 0; i < q->n; i++)
-        out->sequences[i] = q->lengths[i] > tokens
-                                ? 0
-                                : serve.num_blocks / job_request_blocks(&p, &serve, q->lengths[i]);
+        out->sequences[i] =
+            q->lengths[i] > tokens ? 0 : requests_at_once(&p, &serve, q->lengths[i]);
     return ST_OK;
 }
 
-/* The longest request that has room: most has not. 0 = none. */
-static int64_t find_longest(const struct question *q, int64_t most, const struct fit_row *row)
+/* The longest request that this row's blocks hold, as long as a plan for it has as many. */
+static int64_t held_by(const struct question *q, const struct fit_row *row, int64_t most)
 {
-    int64_t good = 0, bad = most;
+    int64_t good = row->longest, bad = most;
+    struct plan p = *q->settings;
+    struct serve_params serve;
+    struct engine_plan plan;
+    struct err ignored = {0};
+    p.scheduler.max_model_len = row->longest;
+    if (job_serve_params(&p, q->m, NULL, &serve, &plan, &ignored) != ST_OK)
+        return good;
     while (bad - good > 1) {
         const int64_t tokens = good + (bad - good) / 2;
-        struct fit_row r = *row;
-        struct err ignored = {0};
-        *(plan_for(q, tokens, &r, &ignored) == ST_OK ? &good : &bad) = tokens;
+        *(job_request_blocks(&p, &serve, tokens) <= row->num_blocks ? &good : &bad) = tokens;
+    }
+    return good;
+}
+
+static bool has_room(const struct question *q, int64_t tokens, struct fit_row *row)
+{
+    struct err ignored = {0};
+    return plan_for(q, tokens, row, &ignored) == ST_OK;
+}
+
+/* The longest request that has room: most has not. 0 = none. Plans are slow of models with many
+ * layers: the first two after the shortest look where its blocks end. */
+static int64_t find_longest(const struct question *q, int64_t most, const struct fit_row *row)
+{
+    int64_t good = 1, bad = most;
+    struct fit_row r = *row;
+    if (most <= 1 || !has_room(q, 1, &r))
+        return 0;
+    for (int64_t tokens = held_by(q, &r, most), step = 0; bad - good > 1; step++) {
+        if (tokens <= good || tokens >= bad)
+            tokens = good + (bad - good) / 2;
+        const bool room = has_room(q, tokens, &r);
+        *(room ? &good : &bad) = tokens;
+        tokens = step > 1 ? 0 : room ? tokens + 1 : tokens - 1;
     }
     return good;
 }

@@ -2,7 +2,8 @@
  *
  * Everything is asked of the planner that simulate takes (job_serve_params), with the same
  * settings, so the two cannot differ: `simulate` with scheduler.max_model_len=<longest> has
- * num_blocks blocks, with one token more it is refused.
+ * num_blocks blocks; with one token more it is refused, or, where the policy keeps a block that
+ * holds nothing, serves no request as long.
  *
  * How much room there is depends a little on the longest request, which may decide how large a
  * batch can be. Where one of the model's own length has no room the longest that has is looked for,

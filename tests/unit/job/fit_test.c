@@ -68,6 +68,8 @@ static void a_row_is_simulates_plan(void **state)
         {"model=qwen3_30b_a3b", "hardware=l40s", "parallel.tp=2", "parallel.ep=4"},
         {"model=llama3_1_70b", "hardware=h200", "model.dtype=fp8", "model.kv_dtype=fp8"},
         {"model=llama3_1_70b", "hardware=h200", "parallel.tp=2", "scheduler=vllm_0_33"},
+        {"model=qwen3_32b", "hardware=a10", "parallel.tp=4",
+         "scheduler=vllm_0_33"}, /* null block */
         {"model=llama2_7b", "hardware=a100", "scheduler=sarathi"},
         {"model=llama2_7b", "hardware=a10", "scheduler=orca", "parallel.pp=2"},
         {"model=llama2_7b", "hardware=a10", "scheduler=vllm", "scheduler.block_size=32"},
@@ -92,6 +94,7 @@ static void a_row_is_simulates_plan(void **state)
             assert_in_range(row.kv_tokens, row.longest, serve.num_blocks * row.longest);
         else
             assert_int_equal(serve.num_blocks * serve.block_size, row.kv_tokens);
+        assert_true(serve.kv_groups.n || row.longest <= row.kv_tokens);
         assert_memory_equal(&plan.memory, &row.plan, sizeof plan.memory);
     }
 }
