@@ -27,7 +27,8 @@ import sys
 
 VERSION = 1
 # Operators that see a sequence's own tokens: they are evaluated at chunks and at decodes apart. Modules hold their projections too.
-OF_SEQUENCES = ("attention", "mla", "dsa", "msa", "gdn_conv1d", "gdn_scan", "gdn_recurrence", "mamba", "kda", "conv1d", "ssm", "csa", "hca")
+OF_SEQUENCES = ("attention", "mla", "dsa", "msa", "gdn_conv1d", "gdn_scan", "gdn_recurrence", "mamba", "kda", "conv1d", "ssm", "csa",
+                "hca")
 PLAIN = ("GEMM", "ElementWise", "CustomAllReduce", "Embedding", "P2P", "MoE", "MoEDispatch", "NCCL")
 DECODES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 CACHED = (16, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 32768, 65536)
@@ -69,8 +70,8 @@ class Engine:
         raise last
 
     def reduces_of_norms(self, config, tp):
-        """All-reduces that the package's list lacks: norms of q and k over all heads (MiniMax), whose squares the shards add up, two float32
-        a token (vLLM: MiniMaxText01RMSNormTP). (How many, the operator that has their table, elements of its rows), or None."""
+        """All-reduces that the package's list lacks: norms of q and k over all heads (MiniMax), whose squares the shards add up, two
+        float32 a token (vLLM: MiniMaxText01RMSNormTP). (How many, the operator with their table, elements of its rows), or None."""
         if tp == 1 or not config.get("use_qk_norm") or config.get("qk_norm_type") != "per_layer" or not self.reduce:
             return None
         return config["num_hidden_layers"], self.reduce, config["hidden_size"]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Every row of AIConfigurator's silicon_sample.csv: which are simulated, why others are not, and how far TTFT and TPOT are off, from the
-package's own tables and from the roofline.
+"""Every row of AIConfigurator's silicon_sample.csv: which are simulated, why others are not, and how far TTFT and TPOT are off, from
+the package's own tables and from the roofline.
 
-    python3 bench/accuracy/silicon_all.py OUT [--jobs N] [--models SUBSTRING] [--roofline no] >rows.csv 2>summary.md
+    python3 bench/accuracy/silicon_all.py OUT [--jobs N] [--models REGEX] [--roofline N] >rows.csv 2>summary.md
 
 Needs PyPI's aiconfigurator-core in the Python that runs it; TWINFER names the program (build/twinfer). OUT gets bundles and runs. A line a row:
 
@@ -136,7 +136,8 @@ def load_of(r):
 
 def polls(r):
     """Decode steps between two looks at the queue; 0: it looks at each."""
-    asked = r["mode"] == "agg" and is_inferencemax(r) and r["backend"] == "sglang" and r["system"] in ("b200_sxm", "b300_sxm") and "GLM" not in r["model_path"]
+    asked = r["mode"] == "agg" and is_inferencemax(r) and r["backend"] == "sglang" and r["system"] in ("b200_sxm", "b300_sxm")
+    asked = asked and "GLM" not in r["model_path"]
     return (30 if concurrency(r) >= 16 else 10) if asked else 0
 
 
@@ -290,8 +291,8 @@ def off(said, seen):
 
 
 def mark_contradicted(lines):
-    """Rows of one server and load (whatever the version) whose TPOT differ by 15 %: what makes the difference, drafts or a version, they do
-    not state."""
+    """Rows of one server and load (whatever the version) whose TPOT differ by 15 %: what makes the difference, drafts or a version,
+    they do not state."""
     of = collections.defaultdict(list)
     for l in lines:
         server = MODELS[l["model"]][1] if l["family"] in NEW else l["model"]
@@ -340,7 +341,8 @@ def line_of(r, server, load, why, answers):
     line = dict(id=r["id"], family=MODELS[r["model_path"]][0], model=r["model_path"], backend=backend, version=r["backend_version"], gpu=gpu,
                 format=gemm or "bf16", mode=r["mode"],
                 parallel=("%d x " % workers.decode_n if workers else "") + "tp%d dp%d experts %dx%d" % p +
-                (" prompts %d x tp%d dp%d experts %dx%d" % (workers.prefill_n, *workers.prefill) if workers else "") if p else "", isl=load[0], osl=load[1], concurrency=load[2],
+                (" prompts %d x tp%d dp%d experts %dx%d" % (workers.prefill_n, *workers.prefill) if workers else "") if p else "",
+                isl=load[0], osl=load[1], concurrency=load[2],
                 why_not=why or "")
     for metric in ("ttft", "tpot"):
         seen = line[metric + "_ms"] = float(r["silicon_%s_ms" % metric])
@@ -355,14 +357,14 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out")
     p.add_argument("--jobs", type=int, default=2)
-    p.add_argument("--models", default="", help="only rows whose model_path has this")
-    p.add_argument("--roofline", choices=["yes", "no"], default="yes")
+    p.add_argument("--models", default="", help="only rows whose model_path matches this expression")
+    p.add_argument("--roofline", type=int, default=1, metavar="N", help="by the roofline too: every Nth run; 0: none")
     a = p.parse_args()
     import aiconfigurator_core
     a.out = os.path.abspath(a.out)
     path = os.path.join(os.path.dirname(aiconfigurator_core.__file__), "systems", "silicon_sample.csv")
     with open(path, newline="", encoding="utf-8") as f:
-        rows = [r for r in csv.DictReader(f) if a.models in r["model_path"]]
+        rows = [r for r in csv.DictReader(f) if re.search(a.models, r["model_path"])]
     asked = [(r, *server_of(r), load_of(r)) for r in rows]
     servers = sorted({s for _, s, why, _ in asked if not why}, key=str)
     runs = sorted({(s, load) for _, s, why, load in asked if not why}, key=str)
@@ -376,13 +378,14 @@ def main():
             return simulate(a.out, *x, root) if root else (None, why)
 
         tables = dict(zip(runs, pool.map(of_tables, runs)))
-        roofline = dict(zip(runs, pool.map(lambda x: simulate(a.out, *x, None)[0] if tables[x][0] and a.roofline == "yes" and not x[0][6] else None, runs)))
+        also = [x for x in runs if tables[x][0] and not x[0][6]][::a.roofline] if a.roofline else []
+        roofline = dict(zip(also, pool.map(lambda x: simulate(a.out, *x, None)[0], also)))
     lines = []
     for r, server, why, load in asked:
         answers = {}
         if not why:
             answer, why = tables[server, load]
-            answers = {"tables": answer, "roofline": roofline[server, load]}
+            answers = {"tables": answer, "roofline": roofline.get((server, load))}
         lines.append(line_of(r, server, load, why, answers))
     mark_contradicted(lines)
     out = csv.DictWriter(sys.stdout, FIELDS, lineterminator="\n", restval="")
