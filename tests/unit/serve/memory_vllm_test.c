@@ -284,6 +284,58 @@ static void no_room_is_said_with_what_takes_it(void **state)
  * head, embedding and routers in 4.5 bits. By hand, of 8 devices: of 94 layers experts 128 x 3 x
  * 192 x 4096 and attention 4096 x 128 x (8 + 8 + 1 + 1) elements in 0.5625 bytes, routers 128 x
  * 4096 in 2, two tables of 18,992 x 4096 in 2: 16.9 GB. */
+/* A window and a full layer, of one KV head of 32 each: pages of 16 tokens are 2,048 bytes, and a
+ * block has that of one layer. With pipeline stages a block has the layers of a stage. */
+static void blocks_of_groups(void **state)
+{
+    struct test *t = *state;
+    static const char json[] =
+        "{\"model_type\": \"gpt_oss\", \"num_hidden_layers\": 4, \"hidden_size\": 64,"
+        " \"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 32,"
+        " \"intermediate_size\": 64, \"vocab_size\": 256, \"max_position_embeddings\": 4096,"
+        " \"rms_norm_eps\": 1e-5, \"rope_theta\": 1e4, \"num_local_experts\": 2,"
+        " \"num_experts_per_tok\": 1, \"sliding_window\": 33,"
+        " \"layer_types\": [\"sliding_attention\", \"full_attention\", \"sliding_attention\","
+        " \"full_attention\"]}";
+    struct node *config;
+    struct model m;
+    struct kv_groups groups;
+    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
+    assert_ok(model_from_config(t->a, "small", config, &m, &t->e), t);
+    const struct kv_settings set = {
+        .block_size = 16, .element_bytes = 2, .state_bytes = 2, .hybrid = true};
+    assert_ok(kv_groups_make(t->a, "small", m.structure, &set, &groups, &t->e), t);
+    struct memory_facts f = {.memory_gb = 1,
+                             .utilization = 0.9,
+                             .model = &m,
+                             .tp = 1,
+                             .pp = 1,
+                             .block_size = 16,
+                             .request_tokens = 1024,
+                             .batch_cap = 8,
+                             .batch_tokens = 64,
+                             .groups = &groups,
+                             .in_flight = 64};
+    struct memory_plan p;
+    assert_ok(memory_plan_vllm(&f, &p, &t->e), t);
+    assert_int_equal(groups.block_bytes, 4096); /* two layers a group */
+    assert_int_equal(p.num_blocks, (int64_t)(p.cache_bytes / 4096));
+    /* 64 blocks of the full layers, and of windows 32 + 64 tokens, one block cut */
+    assert_int_equal(p.request_bytes, (64 + 7) * 4096);
+    f.pp = 2;
+    assert_ok(memory_plan_vllm(&f, &p, &t->e), t);
+    assert_int_equal(p.num_blocks, (int64_t)(p.cache_bytes / 2048));
+    /* the longest request and the null block must find room */
+    f.pp = 1;
+    assert_ok(memory_plan_vllm(&f, &p, &t->e), t);
+    const double taken = p.usable_bytes - p.cache_bytes;
+    f.memory_gb = (taken + 72.5 * 4096) / 0.9 / GIB;
+    assert_ok(memory_plan_vllm(&f, &p, &t->e), t);
+    assert_int_equal(p.num_blocks, 72);
+    f.memory_gb = (taken + 71.5 * 4096) / 0.9 / GIB;
+    assert_int_equal(memory_plan_vllm(&f, &p, &t->e), ST_USAGE);
+}
+
 static void formats_beside_the_configuration(void **state)
 {
     struct test *t = *state;
@@ -321,6 +373,7 @@ int main(void)
                                        TEST(one_device_by_hand),
                                        TEST(shards_by_hand),
                                        TEST(experts_by_hand),
+                                       TEST(blocks_of_groups),
                                        TEST(formats_beside_the_configuration),
                                        TEST(no_room_is_said_with_what_takes_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
