@@ -214,8 +214,8 @@ static void nemotron_h_56b(void **state)
                 54.0 * 1000 *
                     (256 * (4.0 * 256 * 64 + 128 * 64 + 2 * 64) + 8 * 128 * 256 + around));
     const double moved = 2 * channels + (2 * 8 * 256 + 2 * inner + 256) + 3 * inner;
-    ASSERT_SAME(of(&m, &b.decode, OP_STATE_DECODE).others,
-                54 * (2 * (256.0 * 64 * 256 + 3 * channels) + moved));
+    ASSERT_SAME(of(&m, &b.decode, OP_STATE_DECODE).others, 54 * (2 * 3 * channels + moved));
+    ASSERT_SAME(of(&m, &b.decode, OP_STATE_DECODE).own_bytes, 54 * 2 * 256.0 * 64 * 256 * 4);
     ASSERT_SAME(of(&m, &b.decode, OP_ATTN_DECODE).kv, 10 * 2 * 8 * 128 * 8000.0);
     /* whatever came before */
     ASSERT_SAME(of(&m, &twice.decode, OP_STATE_DECODE).flop,
