@@ -20,7 +20,7 @@ static int64_t most(int64_t a, int64_t b)
 /* ---- the pool -------------------------------------------------------------------------------- */
 
 void kv_pool_init(struct kv *kv, struct arena *a, const struct kv_groups *groups, bool caching,
-                  int64_t max_model_len, int64_t in_flight)
+                  int64_t max_model_len, int64_t in_flight, int64_t batches)
 {
     struct kv_pool *p = kv->pool = arena_one(a, struct kv_pool);
     *p = (struct kv_pool){.groups = groups,
@@ -29,10 +29,17 @@ void kv_pool_init(struct kv *kv, struct arena *a, const struct kv_groups *groups
                           .in_flight = in_flight};
     prefix_init(&p->cache, a, groups->hash_tokens, kv->num_blocks);
     p->cache.nameless_first = true;
-    for (int32_t i = 0; i < groups->n; i++)
+    for (int32_t i = 0; i < groups->n; i++) {
         p->splits |= groups->g[i].aligned;
+        p->spare += groups->g[i].aligned ? batches - 1 : 0;
+    }
     kv->ids = NULL;
     kv->cache = caching ? &p->cache : NULL;
+}
+
+int64_t kv_pool_needed(const struct kv_pool *p, int64_t tokens)
+{
+    return kv_groups_needed(p->groups, tokens, p->in_flight) + p->spare;
 }
 
 void kv_pool_free(struct kv *kv)

@@ -35,7 +35,8 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     if (p->kv_groups.n) {
         kv_pool_init(&r->kv, run->a, &p->kv_groups, p->prefix_caching,
                      p->max_model_len ? p->max_model_len : INT64_MAX,
-                     r->max_in_flight * run->sched->max_batch_tokens(p, p->max_model_len));
+                     r->max_in_flight * run->sched->max_batch_tokens(p, p->max_model_len),
+                     r->max_in_flight);
     } else if (p->prefix_caching) {
         kv_cache_prefixes(&r->kv, run->a, r->computes);
         r->kv.cache->nameless_first = run->sched->traits & SCHED_NAMELESS_FIRST;

@@ -79,7 +79,7 @@ static enum request_reject judge(const struct loop *l, struct request *q)
     q->limit = p->num_blocks;
     const struct kv_pool *pool = l->replicas[0].kv.pool;
     if (pool)
-        q->needs = kv_groups_needed(pool->groups, kv, pool->in_flight);
+        q->needs = kv_pool_needed(pool, kv);
     else
         q->needs = l->run.sched->blocks_needed ? l->run.sched->blocks_needed(p, kv)
                                                : (kv + p->block_size - 1) / p->block_size;

@@ -7,7 +7,8 @@
 /* vLLM's V1 engine: one token budget per batch, running requests first. Decodes take a token each,
  * then prefills go on in chunks, then new requests are admitted while tokens, batch cap and blocks
  * allow; blocks are taken as chunks need them. When no block is free the request admitted last is
- * preempted, and a step that preempted admits no request. */
+ * preempted, and a step that preempted admits no request. Layers that keep different things have
+ * tables of their own (serve/kv_tables.h), here and in vllm_0_33. */
 extern const struct sched_ops sched_vllm_v1;
 
 /* The scheduler of vLLM 0.33 as its server runs it (vllm/v1/core), batch for batch; tests/vllm

@@ -36,7 +36,24 @@ static struct kv_groups groups_of(const char *kinds, bool caching)
     return g;
 }
 
-static void run(const char *policy, const char *kinds, bool caching, int32_t lanes)
+/* As few blocks as the longest request is taken with. */
+static int64_t fewest(const struct harness *h, const struct sched_ops *sched)
+{
+    const int64_t in_flight = h->fake.max_in_flight * sched->max_batch_tokens(&h->p, 0);
+    int64_t most = 1, spare = 0;
+    for (int32_t i = 0; i < h->p.kv_groups.n; i++)
+        spare += h->p.kv_groups.g[i].aligned ? h->fake.max_in_flight - 1 : 0;
+    for (size_t i = 0; i < h->n_requests; i++) {
+        const struct workload_request *w = &h->requests[i];
+        const int64_t n = kv_groups_needed(
+            &h->p.kv_groups, w->num_prefill_tokens + w->num_decode_tokens - 1, in_flight);
+        most = n > most ? n : most;
+    }
+    return most + spare;
+}
+
+static void run(const char *policy, const char *kinds, bool caching, int32_t lanes,
+                int32_t per_lane)
 {
     const struct sched_ops *sched = sched_find(policy);
     struct workload_request w[RANDOM_REQUESTS];
@@ -45,9 +62,11 @@ static void run(const char *policy, const char *kinds, bool caching, int32_t lan
         h.p.block_size = strchr(kinds, 'f') ? BLOCK : 4096; /* what the fake holds rows to */
         h.p.prefix_caching = caching;
         h.p.kv_groups = groups_of(kinds, caching);
-        h.p.num_blocks *= h.p.kv_groups.n;
         h.fake.lanes = lanes;
-        h.fake.max_in_flight = lanes;
+        h.fake.max_in_flight = lanes * per_lane;
+        h.p.num_blocks = fewest(&h, sched);
+        if (seed % 2)
+            h.p.num_blocks *= 2;
         harness_run(&h); /* ends with every block free, or it asserts */
         harness_check(&h);
         harness_free(&h);
@@ -59,18 +78,20 @@ static void every_kind_alone_and_together(void **state)
     static const char *const kinds[] = {"w", "s", "wf", "wwf", "cf", "ssf", "wsf"};
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        run("vllm_0_33", kinds[i], false, 1);
-        run("vllm_0_33", kinds[i], true, 1);
-        run("vllm_v1", kinds[i], true, 1);
+        run("vllm_0_33", kinds[i], false, 1, 1);
+        run("vllm_0_33", kinds[i], true, 1, 1);
+        run("vllm_v1", kinds[i], true, 1, 1);
+        run("vllm_0_33", kinds[i], i % 2, 1, 2); /* built before the tokens are known */
     }
 }
 
 static void with_stages(void **state)
 {
     (void)state;
-    run("vllm_0_33", "wwf", true, 3);
-    run("vllm_0_33", "ssf", true, 2);
-    run("vllm_v1", "wf", false, 2);
+    run("vllm_0_33", "wwf", true, 3, 1);
+    run("vllm_0_33", "ssf", true, 2, 1);
+    run("vllm_v1", "wf", false, 2, 1);
+    run("vllm_0_33", "wsf", true, 2, 2);
 }
 
 /* One full group is what one table of blocks is. */
