@@ -129,6 +129,29 @@ static void spans_of_models(void **state)
     assert_int_equal(s.of[3].unit, 128);
 }
 
+#define BLOCK(window)                                                           \
+    "{\"attention\": {\"n_heads_in_group\": 2, \"window_length\": " window "}," \
+    " \"ffn\": {\"ffn_mult\": 1.0}}"
+
+static void more_spans_than_there_is_room_for(void **state)
+{
+    struct test *t = *state;
+    static const char json[] =
+        "{\"model_type\": \"nemotron-nas\", \"vocab_size\": 1000, \"hidden_size\": 64,"
+        " \"num_hidden_layers\": 7, \"num_attention_heads\": 4, \"block_configs\": ["
+        // clang-format off
+        BLOCK("8") ", " BLOCK("16") ", " BLOCK("24") ", " BLOCK("32") ", " BLOCK("40") ", "
+        BLOCK("48") ", " BLOCK("56") "]}";
+    // clang-format on
+    struct node *config;
+    struct model m;
+    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
+    assert_ok(model_from_config(t->a, "test", config, &m, &t->e), t);
+    assert_err(model_check_modelled(&m, &t->e), ST_INPUT, t,
+               "model test: more than 6 different windows of attention (type nemotron-nas) are "
+               "not modelled yet");
+}
+
 static void loads_add_up(void **state)
 {
     const struct key_spans spans = {.n = 2,
@@ -157,9 +180,8 @@ static void loads_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(counts_one_by_one),
-        TEST(absurd_prompts_end_at_the_largest),
-        TEST(spans_of_models),
+        TEST(counts_one_by_one), TEST(absurd_prompts_end_at_the_largest),
+        TEST(spans_of_models),   TEST(more_spans_than_there_is_room_for),
         TEST(loads_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
