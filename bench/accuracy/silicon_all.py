@@ -68,6 +68,7 @@ NEW = ("MLA, experts", "experts", "window, experts", "GDN, experts", "DSA, exper
 DTYPES = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "int4_wo": "int4"}
 RACK = "tensor parallel over more GPUs than a server has, or no power of two: a disaggregated deployment, written as one server"
 NO_WORKERS = "disaggregated, and the file does not state how many workers there were"
+BUNDLE = os.path.join("data", "profiling", "compute", "*", "*", "bundle_meta.json")
 Parallel = collections.namedtuple("Parallel", "tp dp moe_tp moe_ep")
 
 
@@ -178,7 +179,7 @@ def make_bundle(out, server):
     if workers:
         parts.append("prompts-tp%d-dp%d-%dx%d" % workers.prefill)
     root = os.path.join(out, "bundles", "-".join(parts))
-    if glob.glob(os.path.join(root, "data", "profiling", "compute", "*", "*", "bundle_meta.json")):
+    if glob.glob(os.path.join(root, BUNDLE)):
         return root, None
     shutil.rmtree(root, ignore_errors=True)  # of a run that was stopped
     words = [sys.executable, ADAPTER, "--model", config, "--gpu", gpu, "--backend", backend, "--tp", str(p.tp), "--dp", str(p.dp), "--moe-tp",
@@ -194,8 +195,11 @@ def make_bundle(out, server):
 
 def formats_of(out, server):
     """Those of the checkpoint, where it states any; else the row's. vLLM's table of products in fp8 by blocks is of launches, not of kernels:
-    60 to 300 us at any size, where SGLang and TensorRT-LLM have 10 on the same GPU; its fp8 stands in."""
-    backend, _, config, gemm, moe = server[:5]
+    60 to 300 us at any size, where SGLang and TensorRT-LLM have 10 on the same GPU; its fp8 stands in. TensorRT-LLM's experts of gpt-oss
+    multiply in mxfp8 on Blackwell (moe_config.backend TRTLLM of the published script)."""
+    backend, gpu, config, gemm, moe = server[:5]
+    if backend == "trtllm" and "gpt-oss" in config and gpu[0] in "bg":
+        return [["--moe", "w4a8_mxfp4_mxfp8"]]
     folder, _ = model_folder(out, config)
     if not stored_format(folder):
         return [["--gemm", gemm or "bfloat16", "--moe", moe or "bfloat16"]]
@@ -251,14 +255,15 @@ def simulate(out, server, load, root):
         words += ["cluster.replicas=%d" % p.dp, "scheduler.num_blocks=%d" % (-(-n // p.dp) * (-(-(isl + osl) // 16) + 1) + 1024)]
     elif p.moe_ep == p.tp > 1:
         words.append("parallel.ep=%d" % p.moe_ep)
-    return answer_of(out, words)
+    return answer_of(out, words, [TWINFER] + (glob.glob(os.path.join(root, BUNDLE)) if root else []))
 
 
-def answer_of(out, words):
-    """Of a run, or of an earlier one by the same program and the same words."""
-    program = os.stat(TWINFER)
-    run = os.path.join(out, "runs", hashlib.sha1(repr((words, program.st_size, program.st_mtime)).encode()).hexdigest())
+def answer_of(out, words, files):
+    """Of a run, or of an earlier one with the same words and by the same files: the program, the bundle."""
+    of = [words] + [(os.stat(x).st_size, os.stat(x).st_mtime) for x in files]
+    run = os.path.join(out, "runs", hashlib.sha1(repr(of).encode()).hexdigest())
     if not os.path.exists(run + ".json"):
+        shutil.rmtree(run, ignore_errors=True)  # of one that was stopped
         done = subprocess.run(words + ["out=" + run], capture_output=True, text=True, check=False, cwd=ROOT)
         shutil.rmtree(run, ignore_errors=True)
         if done.returncode:
