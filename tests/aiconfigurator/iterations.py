@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 TW, SRC = sys.argv[1], sys.argv[2]
+sys.dont_write_bytecode = True
 CONFIG = {"model_type": "qwen3_moe", "vocab_size": 32000, "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
           "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 512, "moe_intermediate_size": 128, "num_experts": 8,
           "num_experts_per_tok": 2, "max_position_embeddings": 8192, "torch_dtype": "bfloat16"}
