@@ -343,9 +343,22 @@ static void find_other_subject(struct arena *a, struct comparison *c, struct not
         found_difference(a, c, CAUSE_HARDWARE_DIFFERS, "machine", &d);
 }
 
+/* What a replica's KV cache holds, where both sides say so. */
+static void tell_memory(const struct comparison *c, struct notes *notes)
+{
+    const struct node *real = node_path(c->real.meta, "setup.kv_tokens");
+    const struct node *sim = node_path(c->sim.meta, "setup.kv_tokens");
+    char one[WORDS_MAX], other[WORDS_MAX];
+    if (!real || !sim || real->kind != NODE_INT || sim->kind != NODE_INT || real->i == sim->i)
+        return;
+    compare_note(notes, "The KV cache holds %s tokens in the real run and %s in the simulated one.",
+                 words_count(one, real->i), words_count(other, sim->i));
+}
+
 void causes_find(struct arena *a, struct comparison *c, struct notes *notes)
 {
     find_late_clients(a, c, notes);
+    tell_memory(c, notes);
     find_other_subject(a, c, notes);
     find_disturbance(a, c, notes);
     find_drift(a, c, notes);

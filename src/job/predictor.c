@@ -248,11 +248,25 @@ static const struct request_overheads *overheads_of(const struct job_context *c,
     return params->bundle ? bundle_overheads(params->bundle) : NULL;
 }
 
+/* Engines that compute keep every block of every layer, so their blocks are not those of KV
+ * groups. */
+static void tell_kept_blocks(const struct job_context *c, const struct predictor_params *params,
+                             const struct serve_params *serve)
+{
+    const struct node *meta = params->bundle ? bundle_meta(params->bundle) : NULL;
+    if (serve->kv_groups.n > 0 && meta && node_find(meta, "device") &&
+        config_origin(c->config, "scheduler.hybrid_kv_cache") <= ORIGIN_DEFAULT)
+        log_warn("the bundle was measured on an engine that keeps every block of every layer, and "
+                 "windows have blocks of their own here; scheduler.hybrid_kv_cache=false simulates "
+                 "that engine");
+}
+
 void job_predictor_serving(const struct job_context *c, const struct predictor_params *params,
                            struct serve_params *serve)
 {
     const struct request_overheads *o = overheads_of(c, params);
     job_predictor_async(c, params, serve);
+    tell_kept_blocks(c, params, serve);
     if (o)
         serve->overheads = (struct serve_overheads){.first_token_s = o->first_token_s,
                                                     .prompt_token_s = o->prompt_token_s,

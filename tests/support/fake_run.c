@@ -234,6 +234,11 @@ enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_ru
         node_set(a, counters, SV("lookups"), node_int(a, 1000));
         node_set(a, counters, SV("extrapolated_lookups"), node_int(a, p->extrapolated));
     }
+    if (p->kv_tokens) {
+        struct node *setup = node_new(a, NODE_MAP);
+        node_set(a, setup, SV("kv_tokens"), node_int(a, p->kv_tokens));
+        node_set(a, meta, SV("setup"), setup);
+    }
     node_set(a, meta, SV("counters"), counters);
     node_set(a, meta, SV("params"), params);
     const struct contention busy = {p->waiting, 0, p->pressure};

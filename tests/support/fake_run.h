@@ -31,6 +31,7 @@ struct fake_run {
     double pressure;           /* of the time in which tasks of the machine did */
     double reference;          /* s; 0 = none */
     int64_t extrapolated;      /* of 1,000 look-ups in a bundle */
+    int64_t kv_tokens;         /* that the KV cache holds; 0 = not told */
     bool no_tokens, no_batches;
     int32_t series_replicas; /* time_series.csv of that many equal replicas; 0 = none */
 };

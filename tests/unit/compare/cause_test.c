@@ -290,6 +290,26 @@ static void a_folder_is_no_other_model(void **state)
     }
 }
 
+static void caches_of_other_sizes_are_told(void **state)
+{
+    struct test *t = *state;
+    const int64_t of_sim[] = {0, 28800, 6048};
+    for (size_t i = 0; i < sizeof of_sim / sizeof *of_sim; i++) {
+        struct comparison c;
+        struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+        const char *r = arena_printf(t->a, "real%zu", i), *s = arena_printf(t->a, "sim%zu", i);
+        real.kv_tokens = 28800;
+        sim.kv_tokens = of_sim[i];
+        const struct compare_params p = {.real_dir = fake_run_write(t, r, &real),
+                                         .sim_dir = fake_run_write(t, s, &sim),
+                                         .pass_percent = 5,
+                                         .warn_percent = 9};
+        assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+        assert_true(has_note(&c, "The KV cache holds 28,800 tokens in the real run and 6,048 in "
+                                 "the simulated one.") == (of_sim[i] == 6048));
+    }
+}
+
 static void the_stated_error_of_a_simulation_is_a_cause(void **state)
 {
     struct test *t = *state;
@@ -362,6 +382,7 @@ int main(void)
         TEST(another_model_is_not_judged),
         TEST(models_and_machines_are_known_by_what_they_are),
         TEST(a_folder_is_no_other_model),
+        TEST(caches_of_other_sizes_are_told),
         TEST(the_stated_error_of_a_simulation_is_a_cause),
         TEST(the_mean_of_the_replicas_is_the_simulated_value),
         TEST(a_fail_has_no_cause),
