@@ -17,7 +17,8 @@ static const double LEAD_SETTLED = 0.99, LEAD_S = 0.03, TRAIN_S = 0.03;
 struct drive {
     struct executor ex;
     struct grid_limits l;
-    int32_t *ids;    /* [max_kv + 1] */
+    int32_t *ids;    /* [max_kv + max_batch]; a slot's sequence begins at its number: rows of like
+                        length feed different tokens, which choose different experts */
     int32_t *blocks; /* [num_blocks]: 0, 1, ... */
     int32_t *slots;  /* [max_batch] 0, 1, ...: any prefix is a decode set */
     struct chunk *chunks;
@@ -32,7 +33,7 @@ static struct slot_view view(void *self, int32_t slot)
 {
     const struct drive *d = self;
     return (struct slot_view){
-        .ids = d->ids,
+        .ids = d->ids + slot,
         .blocks = d->blocks + d->first_block[slot],
         .kv_tokens = d->kv[slot],
         .n_blocks = d->first_block[slot + 1] - d->first_block[slot],
@@ -59,14 +60,15 @@ struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_l
     struct drive *d = arena_one(a, struct drive);
     d->ex = ex;
     d->l = *l;
-    d->ids = arena_array(a, int32_t, l->max_kv + 1);
+    const int64_t n_ids = l->max_kv + l->max_batch;
+    d->ids = arena_array(a, int32_t, n_ids);
     d->blocks = arena_array(a, int32_t, l->num_blocks);
     d->slots = arena_array(a, int32_t, l->max_batch);
     d->chunks = arena_array(a, struct chunk, l->max_batch);
     d->kv = arena_array(a, int64_t, l->max_batch);
     d->first_block = arena_array(a, int64_t, l->max_batch + 1);
     struct rng ids = rng_stream(seed, "profile.ids");
-    for (int64_t i = 0; i <= l->max_kv; i++)
+    for (int64_t i = 0; i < n_ids; i++)
         d->ids[i] = (int32_t)rng_below(&ids, (uint64_t)vocab);
     for (int64_t i = 0; i < l->num_blocks; i++)
         d->blocks[i] = (int32_t)i;
