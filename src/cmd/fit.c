@@ -218,6 +218,24 @@ static void put_reasons(const struct table_of_fit *t, struct buf *out)
     }
 }
 
+static void put_over_nodes(const struct table_of_fit *t, struct buf *out)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const struct fit_row *r = &t->rows[i];
+        bool told = !r->over_nodes;
+        for (size_t k = 0; k < i && !told; k++)
+            told = t->rows[k].over_nodes && t->rows[k].tp == r->tp &&
+                   strcmp(t->rows[k].hardware, r->hardware) == 0;
+        if (!told)
+            put_wrapped(out,
+                        arena_printf(t->a,
+                                     "%s, TP %lld: over nodes of %lld GPUs. Memory is planned; "
+                                     "all-reduces between nodes are not modelled, and "
+                                     "simulate refuses them.",
+                                     r->hardware, (long long)r->tp, (long long)r->node_gpus));
+    }
+}
+
 static void put_text(const struct table_of_fit *t, struct buf *out)
 {
     put_head(t, out);
@@ -228,6 +246,7 @@ static void put_text(const struct table_of_fit *t, struct buf *out)
         "what is\nmissing. longest: tokens of one request. Last columns: sequences of so many "
         "tokens at once.\n");
     put_reasons(t, out);
+    put_over_nodes(t, out);
 }
 
 /* ---- as JSON --------------------------------------------------------------------------------- */

@@ -138,9 +138,11 @@ enum st job_fit(const struct job_context *c, const struct job_model *m, const in
                             .tp = p->parallel.tp,
                             .pp = p->parallel.pp,
                             .ep = p->parallel.ep,
+                            .node_gpus = p->hardware.gpus_per_node,
                             .block_size = p->scheduler.block_size,
                             .sequences = arena_array(c->a, int64_t, n)};
     out->devices = shard_devices(out->tp, out->ep) * out->pp;
+    out->over_nodes = out->node_gpus > 0 && out->tp > out->node_gpus;
     TRY(check_settings(p, &m->m, e));
     if (!(p->hardware.memory_gb > 0)) {
         err_set(&why, ST_USAGE, "hardware.memory_gb: not set: %s is no GPU whose memory is known",
@@ -187,6 +189,7 @@ struct node *job_fit_node(struct arena *a, const struct fit_row *r, const int64_
     put(a, out, "pp", node_int(a, r->pp));
     put(a, out, "ep", node_int(a, r->ep));
     put(a, out, "gpus", node_int(a, r->devices));
+    put(a, out, "over_nodes", node_bool(a, r->over_nodes));
     put(a, out, "fits", node_bool(a, !r->why_not));
     put_plan(a, &r->plan, out);
     put(a, out, "block_size", node_int(a, r->block_size));

@@ -17,6 +17,8 @@ struct fit_row {
     const char *model, *hardware;
     int64_t tp, pp, ep;      /* ep 0 = not given */
     int64_t devices;         /* of a replica */
+    int64_t node_gpus;       /* of a node; 0 = not known */
+    bool over_nodes;         /* shards stand in several nodes: simulate refuses that */
     struct memory_plan plan; /* of the GPU with the least room. weight_bytes 0 = not planned; where
                                 nothing fits that of a request of one token */
     int64_t block_size, num_blocks;
@@ -33,8 +35,9 @@ struct fit_row {
 enum st job_fit(const struct job_context *c, const struct job_model *m, const int64_t *lengths,
                 size_t n, struct fit_row *out, struct err *e);
 
-/* {model, hardware, tp, pp, ep, gpus, fits, bytes of the plan, block_size, num_blocks, kv_tokens,
- * longest_context, sequences[{length, sequences}], why_not, remedy}; null = not known. */
+/* {model, hardware, tp, pp, ep, gpus, over_nodes, fits, bytes of the plan, block_size, num_blocks,
+ * kv_tokens, longest_context, sequences[{length, sequences}], why_not, remedy}; null = not known.
+ */
 struct node *job_fit_node(struct arena *a, const struct fit_row *r, const int64_t *lengths,
                           size_t n);
 
