@@ -126,7 +126,7 @@ static double tokens_s(int64_t t, bool rows)
     double s = 0;
     for (int i = 0; i < ops.n; i++)
         if (ops.ops[i].axis == (rows ? AXIS_ROWS : AXIS_TOKENS))
-            s += timed_flat_s(ops.ops[i].kind, t) * ops.ops[i].repeat;
+            s += timed_flat_s(ops.ops[i].row, t) * ops.ops[i].repeat;
     return s;
 }
 
