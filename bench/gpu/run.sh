@@ -15,7 +15,8 @@
 #   kernels   gpu_bench (beside this script in the package of ./do dist; GPU_BENCH, or build/bench/gpu): rows of kernels
 #             against their twins, their times, steps, a step as one kernel, unequal lengths
 #
-#   profile   bundles of MODELS (qwen3_0_6b llama2_7b) in OUT/profiles, BUDGET (130) seconds of passes each
+#   profile   bundles of MODELS (qwen3_0_6b llama2_7b; also qwen3_30b_a3b gpt_oss_20b gemma_3_27b) in OUT/profiles, BUDGET (130) seconds
+#             of passes each
 #   capacity  requests/s of each at saturation, for the lengths of fidelity's workloads
 #   fidelity  three real runs each of a loaded, an idle and a long-prompt workload, simulated from OUT/profiles and compared;
 #             needs profile and capacity before it
@@ -234,7 +235,7 @@ profile() { # MODEL
     rm -rf "$out/profiles/data/profiling/compute/$hardware/$1" "$out/profiles/data/profiling/cpu_overhead/$hardware/$1"
     begin=$(date +%s)
     # shellcheck disable=SC2046  # several words
-    "$tw" profile engine=cuda "hardware=$hardware" "model=$1" model.weights=random:0 "profile.time_budget_s=$budget" \
+    "$tw" profile engine=cuda "hardware=$hardware" $(model_words "$1") model.weights=random:0 "profile.time_budget_s=$budget" \
         "profile.root=$out/profiles" $(small '' 'profile.max_tokens=128 profile.max_batch=8 profile.max_kv=200')
     seconds=$(($(date +%s) - begin))
     echo "profile $1: $seconds s" | figure
@@ -256,14 +257,25 @@ lengths() {
         "workload.lengths.decode_tokens=$3 workload.lengths.decode_stddev=$4"
 }
 
-# serving MODEL: at most 4,096 tokens, or what the model's positions allow.
+# model_words MODEL: its group. gpt-oss is computed in 16 bits, as engines here do not compute mxfp4.
+model_words() {
+    case $1 in
+    gpt_oss*) echo "model=$1 ~model.config.quantization_config" ;;
+    *) echo "model=$1" ;;
+    esac
+}
+
+# serving MODEL: at most 4,096 tokens, or what the model's positions allow. The engine keeps every block of every layer. Weights of the
+# larger models leave an H100 (80 GB) room for so many blocks.
 serving() {
+    len=$(small 4096 256) blocks=${BLOCKS:-12000} cap=128
     case $1 in
     bloom*) len=2048 ;;
-    *) len=$(small 4096 256) ;;
+    qwen3_30b_a3b) blocks=${BLOCKS:-3500} ;;
+    gemma_3_27b) blocks=${BLOCKS:-1800} cap=64 ;;
     esac
-    echo "scheduler=vllm_v1 scheduler.batch_cap=128 scheduler.token_budget=2048 scheduler.max_model_len=$len" \
-        "scheduler.num_blocks=$(small "${BLOCKS:-12000}" 600)"
+    echo "scheduler=vllm_v1 scheduler.batch_cap=$cap scheduler.token_budget=2048 scheduler.max_model_len=$len" \
+        "scheduler.num_blocks=$(small "$blocks" 600)"
 }
 
 # real MODEL NAME SETTINGS...: a run without token rows, in $out/NAME.
@@ -273,7 +285,7 @@ real() {
     rm -rf "$to"
     mkdir -p "$(dirname "$to")"
     # shellcheck disable=SC2046  # several words
-    "$tw" bench engine=cuda "hardware=$hardware" "model=$of" model.weights=random:0 $(serving "$of") output.tokens=none \
+    "$tw" bench engine=cuda "hardware=$hardware" $(model_words "$of") model.weights=random:0 $(serving "$of") output.tokens=none \
         workload.warmup_requests=10 "out=$to" "$@"
 }
 
@@ -300,7 +312,7 @@ arrivals() { # MODEL NAME LENGTHS SHARE REQUESTS: the workload of three runs
     rm -rf "${out:?}/$dir"
     mkdir -p "$out/$dir"
     # shellcheck disable=SC2046  # several words
-    "$tw" workload "model=$1" $(lengths "$1" "$3") "workload.num_requests=$(($5 + 10))" "workload.arrival.rate=$rate" \
+    "$tw" workload $(model_words "$1") $(lengths "$1" "$3") "workload.num_requests=$(($5 + 10))" "workload.arrival.rate=$rate" \
         "out=$out/$dir/workload"
     echo "$1, $2: $5 requests at $rate a second" | figure
 }
@@ -314,7 +326,8 @@ simulated() {
     dir=$out/fidelity/$1/$2
     rm -rf "$dir/sim" "$dir/compare"
     # shellcheck disable=SC2046  # several words
-    "$tw" simulate "hardware=$hardware" "model=$1" "profile.root=$out/profiles" $(serving "$1") output.tokens=none \
+    "$tw" simulate "hardware=$hardware" $(model_words "$1") "profile.root=$out/profiles" $(serving "$1") scheduler.hybrid_kv_cache=false \
+        output.tokens=none \
         workload.warmup_requests=10 "workload.dir=$dir/workload" "out=$dir/sim"
     rc=0 # 1: not within the limits, which the figures say; 5: inconclusive
     "$tw" compare "real_run_dir=$dir/real-1" "spread=[$dir/real-2,$dir/real-3]" "sim_run_dir=$dir/sim" "out=$dir/compare" \
