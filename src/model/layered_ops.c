@@ -12,9 +12,11 @@
  *                        of latent attention 2 x kv_b_proj for each key that was cached before
  *   attn_decode          2 heads (k_dim + v_dim) a pair, of the latent vector itself
  *   attn_index_*         2 w + 3 heads + 1 a pair of query and index key, w its heads' width:
- * scores, ReLU and their weighted sum, the choice; a key is read with its scale, and of keys in fp8
- * a score in float32 is written and read attn_state_*         state_ops.h mlp_act, moe_act     5 I
- * and 3 I with a gate, else 9 I and 2 I; experts X times moe_router           2 E H + 4 E E + H
+ *                        scores, ReLU and their weighted sum, the choice; a key is read with its
+ *                        scale, and of keys in fp8 a score in float32 is written and read
+ *   attn_state_*         state_ops.h
+ *   mlp_act, moe_act     5 I and 3 I with a gate, else 9 I and 2 I; experts X times
+ *   moe_router           2 E H + 4 E                E + H
  *   moe_combine          2 X H                      X H + H + X
  *   add                  2 H                        6 H, twice a layer as once; of n lanes
  *                        4 n H (2 n [+ n^2]) + 4 n H  2 (3 n + 2) H

@@ -4,10 +4,11 @@
  * alone, and a tick costs O(1) for each span whatever the number of members. With T the tick and v
  * the tokens that a member's last query sees at T if it sees all, T - v stays as it is:
  *
- *     entries of r         one more at the ticks that are T - v modulo r: members are counted by
- * that (growing), and all of one count grow together at most k of them    no more from v = W = k r
- * on, at a tick that is T - v modulo W: they are counted by that too (turning), and leave `growing`
- * then chunk of w           one more a tick; at ticks that are T - v + 1 modulo w down to 1 again
+ *     entries of r      one more at the ticks that are T - v modulo r: members are counted by that
+ *                       (growing), and all of one count grow together
+ *     at most k of them no more from v = W = k r on, at a tick that is T - v modulo W: they are
+ *                       counted by that too (turning), and leave `growing` then
+ *     chunk of w        one more a tick; at ticks that are T - v + 1 modulo w down to 1 again
  *
  * A bound lies at most W ticks ahead, so a count for each tick modulo W tells members apart. */
 #ifndef SERVE_SPAN_SUMS_H
