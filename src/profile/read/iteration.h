@@ -33,9 +33,9 @@
  *                  ep > tp two all-to-alls per layer, at pp > 1 a send after all stages but the
  *                  last
  *     link         bytes that a device sends for them, by what joins the devices (links.h):
- * all-reduce 2 (tp - 1) / tp of the activations, gathering (tp - 1) / tp of the logits, all-to-all
- *                  (ep - 1) / ep of the pairs of token and expert, of the device that receives or
- *                  sends most of them, send the activations / tp
+ *                  all-reduce 2 (tp - 1) / tp of the activations, gathering (tp - 1) / tp of the
+ *                  logits, all-to-all (ep - 1) / ep of the pairs of token and expert, of the device
+ *                  that receives or sends most of them, send the activations / tp
  *
  * Layers, and what is per layer, are spread over the stages (model/shard.h); where layers differ a
  * stage has the work of the kinds that it holds. The first has the
