@@ -174,7 +174,9 @@ struct op_quality cell_quality(struct arena *a, const struct profile_result *r, 
         q.samples += stats[i].n;
     struct grid_set known = {0};
     struct op_table t;
-    op_table_build_for(a, r->p->model, op, r->limits->n_padded > 0, &known, p, q.points, &t);
+    const struct seen_rows rows = {r->limits->max_kv, r->limits->block_size};
+    op_table_build_for(a, r->p->model, op, r->limits->n_padded > 0 ? &rows : NULL, &known, p,
+                       q.points, &t);
     q.loo = op_table_holdout(&t, 0);
     return q;
 }

@@ -14,11 +14,14 @@
 enum { LEAD_FEWEST = 2, LEAD_WINDOW = 4, LEAD_MOST = 48, LEAD_SHORT = 2, SHORT_TRAIN = 4 };
 static const double LEAD_SETTLED = 0.99, LEAD_S = 0.03, TRAIN_S = 0.03;
 
+enum { IDS_STEP = 64 };
+
 struct drive {
     struct executor ex;
     struct grid_limits l;
-    int32_t *ids;    /* [max_kv + max_batch]; a slot's sequence begins at its number: rows of like
-                        length feed different tokens, which choose different experts */
+    int32_t *ids;    /* [max_kv + IDS_STEP max_batch]; a slot's sequence begins IDS_STEP behind that
+                        of the slot before: rows and short prompts have tokens of their own, which
+                        choose different experts */
     int32_t *blocks; /* [num_blocks]: 0, 1, ... */
     int32_t *slots;  /* [max_batch] 0, 1, ...: any prefix is a decode set */
     struct chunk *chunks;
@@ -33,7 +36,7 @@ static struct slot_view view(void *self, int32_t slot)
 {
     const struct drive *d = self;
     return (struct slot_view){
-        .ids = d->ids + slot,
+        .ids = d->ids + (int64_t)slot * IDS_STEP,
         .blocks = d->blocks + d->first_block[slot],
         .kv_tokens = d->kv[slot],
         .n_blocks = d->first_block[slot + 1] - d->first_block[slot],
@@ -60,7 +63,7 @@ struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_l
     struct drive *d = arena_one(a, struct drive);
     d->ex = ex;
     d->l = *l;
-    const int64_t n_ids = l->max_kv + l->max_batch;
+    const int64_t n_ids = l->max_kv + l->max_batch * IDS_STEP;
     d->ids = arena_array(a, int32_t, n_ids);
     d->blocks = arena_array(a, int32_t, l->num_blocks);
     d->slots = arena_array(a, int32_t, l->max_batch);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/vec.h"
+#include "profile/read/seen.h"
 
 struct knot {
     int64_t v;
@@ -76,13 +77,12 @@ int64_t point_blocks(const struct point *p, const struct grid_limits *l)
     return (tokens + l->block_size - 1) / l->block_size;
 }
 
-/* (2 row + 1 - rows) / rows goes from -1 to 1, and is that of the mirrored row negated. */
 int64_t point_row_kv(const struct point *p, const struct grid_limits *l, int64_t row)
 {
-    const int64_t room = l->max_kv - 1 - p->kv, half = p->kv / 2 < room ? p->kv / 2 : room;
-    if (p->kind != POINT_DECODE || l->n_padded == 0 || half <= 0)
+    const struct seen_rows rows = {l->max_kv, l->block_size};
+    if (p->kind != POINT_DECODE || l->n_padded == 0)
         return point_kv(p);
-    return p->kv + half / l->block_size * (2 * row + 1 - p->x) / p->x * l->block_size;
+    return seen_row_kv(&rows, p->kv, p->x, row);
 }
 
 typedef VEC(struct point) points;

@@ -145,6 +145,8 @@ struct cuda_fault cuda_fault_find(struct arena *a, const struct cuda_engine_para
     struct cuda_fault f = {.found = CUDA_FAULT_UNKNOWN};
     struct buf bytes = {0}, answer = {0};
     int status = 0;
+    if (p->model->layered) /* a case holds no structure: the kernel is not looked for */
+        return f;
     write_case(p, batches, n, &bytes);
     char *file = temporary(a, &bytes);
     buf_free(&bytes);

@@ -24,24 +24,39 @@ int64_t family_norm_params(const struct reading *r)
     return vectors[r->family->norm] * r->s->hidden;
 }
 
-int64_t family_heads(struct reading *r)
+/* A size of the class, where there is one. */
+static int64_t or_required(int64_t size)
 {
-    return read_int(r, "num_attention_heads|n_head|n_heads|num_heads", 1, MAX_HEADS, READ_REQUIRED);
+    return size ? size : READ_REQUIRED;
 }
 
-/* multi_query: one for all, unless a count is given. */
+int64_t family_heads(struct reading *r)
+{
+    return read_int(r, "num_attention_heads|n_head|n_heads|num_heads", 1, MAX_HEADS,
+                    or_required(family_defaults(r)->heads));
+}
+
+/* multi_query: one for all, unless a count is given. Without one that of the class, unless heads of
+ * that number cannot share so many; as many as there are heads where it is null. */
 int64_t family_kv_heads(struct reading *r)
 {
     const bool one = read_flag(r, "multi_query", false);
+    const int64_t heads = family_heads(r), of_class = family_defaults(r)->kv_heads;
+    const bool takes =
+        of_class > 0 && heads % of_class == 0 && !node_find(r->c, "num_key_value_heads");
     return read_int(r, "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num", 1,
-                    MAX_HEADS, one ? 1 : family_heads(r));
+                    MAX_HEADS,
+                    one     ? 1
+                    : takes ? of_class
+                            : heads);
 }
 
 int64_t family_head_dim(struct reading *r)
 {
     const int64_t heads = family_heads(r);
+    const int64_t of_class = node_find(r->c, "head_dim") ? 0 : family_defaults(r)->head_dim;
     const int64_t dim = read_int(r, "head_dim|kv_channels|attention_head_dim", 1, MAX_HEAD_DIM,
-                                 r->family->head_dim);
+                                 of_class ? of_class : r->family->head_dim);
     if (dim != 0)
         return dim;
     if (r->s->hidden % heads != 0)
@@ -71,11 +86,12 @@ const char *family_layer_word(const struct layers *l, int64_t layer)
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-/* Qwen's: only with use_sliding_window, from layer max_window_layers on. */
+/* Qwen's: only with use_sliding_window, from layer max_window_layers on, which is 28 in the class.
+ */
 static const bool *qwen_windows(struct reading *r)
 {
     bool *out = arena_array(r->a, bool, r->s->layers);
-    const int64_t from = read_int(r, "max_window_layers", 0, MAX_LAYERS, 0);
+    const int64_t from = read_int(r, "max_window_layers", 0, MAX_LAYERS, 28);
     const bool used = read_flag(r, "use_sliding_window", false) && read_has(r, "sliding_window");
     for (int64_t i = 0; i < r->s->layers; i++)
         out[i] = used && i >= from;
@@ -127,15 +143,17 @@ static int64_t listed_layers(struct reading *r)
 static void read_sizes(struct reading *r)
 {
     struct structure *s = r->s;
-    s->vocab = read_int(r, "vocab_size", 1, MAX_VOCAB, READ_REQUIRED);
+    const struct family_defaults *of_class = family_defaults(r);
+    s->vocab = read_int(r, "vocab_size", 1, MAX_VOCAB, or_required(of_class->vocab));
     s->hidden = read_int(r, "hidden_size|n_embd|d_model|n_embed", 1, MAX_WIDTH, READ_REQUIRED);
     const int64_t layers = read_int(r, "num_hidden_layers|n_layer|n_layers|num_layers", 1,
                                     MAX_LAYERS, listed_layers(r));
     structure_init(s, r->a, layers);
-    s->max_positions = read_int(r,
-                                "max_position_embeddings|n_positions|max_seq_len|seq_length|"
-                                "max_sequence_length|n_ctx|model_max_length",
-                                0, MAX_POSITIONS, 2048); /* LlamaConfig's default */
+    s->max_positions =
+        read_int(r,
+                 "max_position_embeddings|n_positions|max_seq_len|seq_length|"
+                 "max_sequence_length|n_ctx|model_max_length",
+                 0, MAX_POSITIONS, of_class->positions ? of_class->positions : 2048); /* Llama's */
     s->draft_layers = read_int(r,
                                "num_nextn_predict_layers|num_mtp_layers|mtp_num_hidden_layers|"
                                "num_mtp_modules|mtp_num_layers",

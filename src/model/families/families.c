@@ -267,6 +267,7 @@ static const struct family families[] = {
      .head_bias = "lm_head_bias",
      .all_windows = true},
     {.types = "gpt_oss",
+     .needs_rope_map = true,
      .qkv_bias = "attention_bias=true",
      .o_bias = "attention_bias=true",
      .router_bias = "true",

@@ -61,6 +61,8 @@ struct family {
     double query_scalar; /* scores are divided by the root of query_pre_attn_scalar, which is this
                             where the key is not there; 0 = of head_dim */
 
+    bool needs_rope_map; /* without rope_scaling and rope_parameters its class has a map of its own,
+                            which is not read here */
     enum model_position position;
     const char *alibi; /* POSITION_ALIBI where it holds */
     const char *plain; /* keys that change no shape of this family */
@@ -81,6 +83,14 @@ const char *family_names(struct arena *a);
  * for families that have no row, for keys that are not known, and for shapes that do not fit. */
 enum st family_read(struct arena *a, const char *name, const struct node *config, const char *as,
                     struct structure *out, struct err *e);
+
+/* Of r->s->family (defaults.c): published files leave out what their class has anyway, as Gemma 3's
+ * do. */
+struct family_defaults {
+    const char *type;
+    int64_t vocab, heads, kv_heads, head_dim, positions; /* 0 = no number */
+};
+const struct family_defaults *family_defaults(const struct reading *r);
 
 /* ---- for what families consist of ------------------------------------------------------------ */
 

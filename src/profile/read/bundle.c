@@ -189,11 +189,15 @@ static void estimate_lm_head(struct bundle *b, struct read_points points[OP_ROWS
     b->estimated = "lm_head (estimated from mlp_up_proj)";
 }
 
-/* The decodes of attention.csv are batches of sequences of unequal lengths. */
-static bool are_spread(const struct bundle *b)
+/* Whether the decodes of attention.csv are batches of sequences of unequal lengths, and how. */
+static bool rows_of(const struct bundle *b, struct seen_rows *out)
 {
-    const struct node *said = node_find(node_find(b->meta, "grid"), "decode_lengths");
-    return said && said->kind == NODE_STR && !sv_eq(said->s, "equal");
+    const struct node *grid = node_find(b->meta, "grid");
+    const struct node *said = node_find(grid, "decode_lengths");
+    struct err ignored = {0};
+    return said && said->kind == NODE_STR && !sv_eq(said->s, "equal") &&
+           node_get_int(grid, "max_kv", 1, INT32_MAX, &out->max_kv, &ignored) == ST_OK &&
+           node_get_int(b->meta, "block_size", 1, INT32_MAX, &out->block, &ignored) == ST_OK;
 }
 
 static bool takes_time(const struct op_table *t)
@@ -254,12 +258,14 @@ static void build_tables(struct arena *a, const struct bundle_key *key, struct b
     struct read_points *points = both->time;
     estimate_lm_head(b, points);
     struct grid_set known = {0};
+    struct seen_rows rows;
+    const bool unequal = rows_of(b, &rows);
     struct buf missing = {0};
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         struct read_points *p = &points[op->row];
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
-        op_table_build_for(a, key->model, op, are_spread(b), &known, own, (int64_t)p->n,
+        op_table_build_for(a, key->model, op, unequal ? &rows : NULL, &known, own, (int64_t)p->n,
                            &b->table[op->row]);
         if (p->n == 0)
             buf_printf(&missing, "%s%s", missing.n ? ", " : "", op->name);
@@ -272,7 +278,7 @@ static void build_tables(struct arena *a, const struct bundle_key *key, struct b
         const struct op *op = &b->ops.ops[i];
         struct read_points *p = &both->energy[op->row];
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
-        op_table_build_for(a, key->model, op, are_spread(b), &known, own, (int64_t)p->n,
+        op_table_build_for(a, key->model, op, unequal ? &rows : NULL, &known, own, (int64_t)p->n,
                            &b->energy[op->row]);
         b->has_energy |= p->n > 0;
     }

@@ -24,14 +24,21 @@ double seen_kv(const struct seen *s, double kv)
     return s->piece ? fmod(kv, s->tokens) : fmin(kv, s->tokens - 1);
 }
 
-double seen_kv_spread(const struct seen *s, double kv, double x)
+/* (2 row + 1 - n) / n goes from -1 to 1, and is that of the mirrored row negated. */
+int64_t seen_row_kv(const struct seen_rows *r, int64_t kv, int64_t n, int64_t row)
 {
-    if (!(s->tokens > 0) || x < 2)
+    const int64_t room = r->max_kv - 1 - kv, half = kv / 2 < room ? kv / 2 : room;
+    return half > 0 ? kv + half / r->block * (2 * row + 1 - n) / n * r->block : kv;
+}
+
+double seen_kv_mean(const struct seen *s, double kv, double n, const struct seen_rows *rows)
+{
+    if (!rows || !(s->tokens > 0) || n < 2)
         return seen_kv(s, kv);
     double sum = 0;
-    for (double row = 0; row < x; row++)
-        sum += seen_kv(s, kv + kv / 2 * (2 * row + 1 - x) / x);
-    return sum / x;
+    for (int64_t row = 0; row < (int64_t)n; row++)
+        sum += seen_kv(s, (double)seen_row_kv(rows, (int64_t)kv, (int64_t)n, row));
+    return sum / (double)(int64_t)n;
 }
 
 /* Sum of the keys that the first v tokens of a sequence see. */

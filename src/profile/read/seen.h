@@ -22,8 +22,17 @@ struct seen seen_of(const struct model *m, const struct op *op);
 
 /* Cached tokens that count, of kv. */
 double seen_kv(const struct seen *s, double kv);
-/* Their mean over x sequences whose lengths go evenly from 0.5 to 1.5 of their mean kv. */
-double seen_kv_spread(const struct seen *s, double kv, double x);
+
+/* How the lengths of a profile's decode rows differ: evenly around their mean, by up to a half of
+ * it or as far as there is room, in whole blocks. */
+struct seen_rows {
+    int64_t max_kv; /* of a sequence, its new token included */
+    int64_t block;  /* tokens */
+};
+/* Of row 0 .. n - 1 around kv. */
+int64_t seen_row_kv(const struct seen_rows *r, int64_t kv, int64_t n, int64_t row);
+/* Mean of seen_kv over the rows of such a decode; rows NULL: all have kv. */
+double seen_kv_mean(const struct seen *s, double kv, double n, const struct seen_rows *rows);
 /* Pairs of a query and a key it sees, of a chunk of c tokens behind kv. */
 double seen_pairs(const struct seen *s, double kv, double c);
 

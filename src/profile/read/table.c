@@ -163,14 +163,13 @@ void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
     take_points(a, known, p, n, out);
 }
 
-void op_table_build_seen(struct arena *a, enum op_axis axis, const struct seen *seen, bool spread,
-                         struct grid_set *known, struct surface_point *p, int64_t n,
-                         struct op_table *out)
+void op_table_build_seen(struct arena *a, enum op_axis axis, const struct seen *seen,
+                         const struct seen_rows *rows, struct grid_set *known,
+                         struct surface_point *p, int64_t n, struct op_table *out)
 {
     *out = (struct op_table){.axis = axis, .seen = *seen};
     for (int64_t i = 0; i < n; i++)
-        p[i].kv = spread && axis == AXIS_DECODE ? seen_kv_spread(seen, p[i].kv, p[i].x)
-                                                : seen_kv(seen, p[i].kv);
+        p[i].kv = seen_kv_mean(seen, p[i].kv, p[i].x, axis == AXIS_DECODE ? rows : NULL);
     take_points(a, known, p, n, out);
 }
 
@@ -183,15 +182,15 @@ void op_table_build_experts(struct arena *a, const struct model *m, struct grid_
     take_points(a, known, p, n, out);
 }
 
-void op_table_build_for(struct arena *a, const struct model *m, const struct op *op, bool spread,
-                        struct grid_set *known, struct surface_point *p, int64_t n,
-                        struct op_table *out)
+void op_table_build_for(struct arena *a, const struct model *m, const struct op *op,
+                        const struct seen_rows *rows, struct grid_set *known,
+                        struct surface_point *p, int64_t n, struct op_table *out)
 {
     const struct seen seen = seen_of(m, op);
     if (op_is_expert(op->kind))
         op_table_build_experts(a, m, known, p, n, out);
     else
-        op_table_build_seen(a, op->axis, &seen, spread, known, p, n, out);
+        op_table_build_seen(a, op->axis, &seen, rows, known, p, n, out);
 }
 
 void op_table_replace(struct arena *a, const struct op_table *t, struct grid_set *known,

@@ -26,11 +26,11 @@ struct op_table {
 void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
                     struct surface_point *p, int64_t n, struct op_table *out);
 
-/* The same of attention whose queries see that much. spread: points of decodes are of lengths that
- * differ (seen_kv_spread). */
-void op_table_build_seen(struct arena *a, enum op_axis axis, const struct seen *seen, bool spread,
-                         struct grid_set *known, struct surface_point *p, int64_t n,
-                         struct op_table *out);
+/* The same of attention whose queries see that much. rows: how the lengths of a decode's rows
+ * differ; NULL = they do not. */
+void op_table_build_seen(struct arena *a, enum op_axis axis, const struct seen *seen,
+                         const struct seen_rows *rows, struct grid_set *known,
+                         struct surface_point *p, int64_t n, struct op_table *out);
 
 /* The same for an operator of a model's experts, over tokens: between the points the ratio to a fit
  * a + b experts hit + c tokens, coefficients >= 0, is linear. */
@@ -38,9 +38,9 @@ void op_table_build_experts(struct arena *a, const struct model *m, struct grid_
                             struct surface_point *p, int64_t n, struct op_table *out);
 
 /* Whichever of these the operator of the model's list takes. */
-void op_table_build_for(struct arena *a, const struct model *m, const struct op *op, bool spread,
-                        struct grid_set *known, struct surface_point *p, int64_t n,
-                        struct op_table *out);
+void op_table_build_for(struct arena *a, const struct model *m, const struct op *op,
+                        const struct seen_rows *rows, struct grid_set *known,
+                        struct surface_point *p, int64_t n, struct op_table *out);
 
 /* The table that other values at the same places give, with the tiles of t: y[i] instead of
  * t->points[i].y. */

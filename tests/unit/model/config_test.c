@@ -216,7 +216,7 @@ static void refused(void **state)
         {"{\"model_type\": \"gpt9\"}", "config.json:1:16: model_type: 'gpt9' is not supported"},
         {"{" SMALL ",\n \"moe_thing\": 3}",
          "config.json:2:15: moe_thing: is not known for llama, and may change its shapes"},
-        {"{\"model_type\": \"llama\"}", "config.json:1:1: vocab_size: missing"},
+        {"{\"model_type\": \"llama\"}", "config.json:1:1: hidden_size: missing"},
         {"{\"model_type\": \"qwen\", \"vocab_size\": 9, \"hidden_size\": 8, "
          "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7}",
          "config.json:2:49: intermediate_size: gate and up are two equal halves, got 7"},
@@ -334,6 +334,39 @@ static void phi(void **state)
     assert_string_equal(err_cause(&e, 0), "model test: no engine here computes models of type phi");
 }
 
+/* gemma-3-4b-it's file as it is published leaves out what its class has. */
+static void what_a_class_has_is_left_out(void **state)
+{
+    (void)state;
+    struct model m =
+        good("{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"model_type\": "
+             "\"gemma3\", \"eos_token_id\": [1, 106], \"text_config\": {\"hidden_size\": 2560, "
+             "\"intermediate_size\": 10240, \"model_type\": \"gemma3_text\", "
+             "\"num_hidden_layers\": 34, \"rope_scaling\": {\"factor\": 8.0, \"rope_type\": "
+             "\"linear\"}, \"sliding_window\": 1024}, \"vision_config\": {\"hidden_size\": 1152}}");
+    assert_int_equal(model_params(&m), 3880263168); /* as transformers counts it */
+    assert_int_equal(m.heads, 8);
+    assert_int_equal(m.kv_heads, 4);
+    assert_int_equal(m.max_positions, 131072);
+    m = good("{\"model_type\": \"mistral\", \"vocab_size\": 10, \"hidden_size\": 64, "
+             "\"intermediate_size\": 7, \"num_hidden_layers\": 1, \"num_attention_heads\": 16}");
+    assert_int_equal(m.kv_heads, 8);
+}
+
+/* gpt-oss without a map of positions has one in its class, which is not read. */
+static void a_map_of_the_class_is_not_computed(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    const struct model m =
+        good("{\"model_type\": \"gpt_oss\", \"vocab_size\": 10, \"hidden_size\": 64, "
+             "\"intermediate_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 8, "
+             "\"num_key_value_heads\": 2, \"head_dim\": 8, \"num_local_experts\": 4, "
+             "\"num_experts_per_tok\": 2, \"sliding_window\": 4}");
+    assert_int_equal(model_check_computed(&m, &e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&e, 0), "rope_scaling"));
+}
+
 /* gemma-3-1b-it's file as it is published. */
 static void gemma3(void **state)
 {
@@ -418,6 +451,8 @@ int main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(groups),
         cmocka_unit_test(phi),
+        cmocka_unit_test(what_a_class_has_is_left_out),
+        cmocka_unit_test(a_map_of_the_class_is_not_computed),
         cmocka_unit_test(gemma3),
         cmocka_unit_test(load_folder),
     };

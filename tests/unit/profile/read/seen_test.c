@@ -33,10 +33,14 @@ static void pairs_and_cached_tokens(void **state)
 static void lengths_that_differ(void **state)
 {
     const struct seen window = {41, false, 0}, all = {0, false, -1};
+    const struct seen_rows rows = {1000, 5}, near_the_end = {51, 5}, at_it = {41, 5};
     (void)state;
-    assert_near(seen_kv_spread(&window, 40, 4), (25 + 35 + 40 + 40) / 4.0, 1e-12);
-    assert_near(seen_kv_spread(&window, 40, 1), 40, 1e-12);
-    assert_near(seen_kv_spread(&all, 40, 4), 40, 1e-12);
+    assert_near(seen_kv_mean(&window, 40, 4, &rows), (25 + 35 + 40 + 40) / 4.0, 1e-12);
+    assert_near(seen_kv_mean(&window, 40, 4, &near_the_end), (35 + 40 + 40 + 40) / 4.0, 1e-12);
+    assert_near(seen_kv_mean(&window, 40, 4, &at_it), 40, 1e-12); /* as a profile drives it */
+    assert_near(seen_kv_mean(&window, 40, 4, NULL), 40, 1e-12);
+    assert_near(seen_kv_mean(&window, 40, 1, &rows), 40, 1e-12);
+    assert_near(seen_kv_mean(&all, 40, 4, &rows), 40, 1e-12);
 }
 
 /* A table of such attention: points beyond the window are one place, and look-ups end there. */
@@ -52,7 +56,7 @@ static void tables_saturate(void **state)
     for (int x = 1; x <= 32; x *= 2)
         for (int kv = 0; kv <= 512; kv += 32)
             p[n++] = (struct surface_point){x, kv, 1e-6 + 1e-8 * x * (kv < 63 ? kv : 63)};
-    op_table_build_seen(t->a, AXIS_DECODE, &window, false, &known, p, n, &table);
+    op_table_build_seen(t->a, AXIS_DECODE, &window, NULL, &known, p, n, &table);
     for (int kv = 0; kv <= 512; kv += 5)
         assert_near_rel(op_table_at(&table, 8, kv, &outside), 1e-6 + 1e-8 * 8 * (kv < 63 ? kv : 63),
                         1e-9);
