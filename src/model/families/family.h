@@ -88,7 +88,7 @@ enum st family_read(struct arena *a, const char *name, const struct node *config
  * do. */
 struct family_defaults {
     const char *type;
-    int64_t vocab, heads, kv_heads, head_dim, positions; /* 0 = no number */
+    int64_t vocab, heads, kv_heads, head_dim, positions, experts; /* 0 = no number */
 };
 const struct family_defaults *family_defaults(const struct reading *r);
 

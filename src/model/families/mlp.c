@@ -8,6 +8,17 @@ static const char expert_count[] = "num_experts|num_local_experts|n_routed_exper
 static const char expert_choice[] = "num_experts_per_tok|num_experts_per_token|experts_per_token|"
                                     "moe_k|moe_topk|top_k_experts|moe_top_k";
 
+/* 0 = none: the key says so, or it is null, or it is not there and the class has none. */
+static int64_t experts_of(struct reading *r)
+{
+    static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts",
+                                        "moe_num_experts"};
+    bool said = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        said |= node_find(r->c, names[i]) != NULL;
+    return read_int(r, expert_count, 0, MAX_EXPERTS, said ? 0 : family_defaults(r)->experts);
+}
+
 static int64_t norms(struct reading *r)
 {
     return (1 - family_is(r, r->family->one_norm) + family_is(r, r->family->post_norms)) *
@@ -78,7 +89,7 @@ void mlp_experts(struct reading *r, int64_t intermediate, int64_t shared, struct
     memset(out, 0, sizeof *out);
     struct projections *w = &out->weights;
     out->intermediate = intermediate;
-    out->experts = read_int(r, expert_count, 1, MAX_EXPERTS, READ_REQUIRED);
+    out->experts = experts_of(r);
     out->experts_per_token = read_int(r, expert_choice, 1, out->experts, READ_REQUIRED);
     if (intermediate * out->experts > MAX_INTERMEDIATE)
         reading_fail(r, read_node(r, expert_count),
@@ -157,7 +168,7 @@ const bool *mlp_sparse_layers(struct reading *r)
 {
     const int64_t layers = r->s->layers;
     const int64_t dense = read_int(r, "first_k_dense_replace|num_dense_layers", 0, MAX_LAYERS, 0);
-    if (!read_has(r, expert_count) || read_int(r, expert_count, 0, MAX_EXPERTS, 0) == 0) {
+    if (experts_of(r) == 0) {
         read_ignore(r, expert_choice);
         return NULL;
     }

@@ -351,6 +351,10 @@ static void what_a_class_has_is_left_out(void **state)
     m = good("{\"model_type\": \"mistral\", \"vocab_size\": 10, \"hidden_size\": 64, "
              "\"intermediate_size\": 7, \"num_hidden_layers\": 1, \"num_attention_heads\": 16}");
     assert_int_equal(m.kv_heads, 8);
+    m = good("{\"model_type\": \"mixtral\", \"vocab_size\": 10, \"hidden_size\": 64, "
+             "\"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 16, "
+             "\"num_experts_per_tok\": 2}");
+    assert_int_equal(m.experts, 8);
 }
 
 /* gpt-oss without a map of positions has one in its class, which is not read. */

@@ -137,7 +137,7 @@ static void latent_attention_keeps_one_vector(void **state)
         read(t, "{\"model_type\": \"deepseek_v32\"," SIZES
                 " \"q_lora_rank\": 24, \"kv_lora_rank\": 32, \"qk_nope_head_dim\": 16,"
                 " \"qk_rope_head_dim\": 8, \"v_head_dim\": 16, \"index_head_dim\": 16,"
-                " \"index_n_heads\": 2, \"index_topk\": 64}");
+                " \"index_n_heads\": 2, \"index_topk\": 64, \"n_routed_experts\": null}");
     const struct attention *x = &s.attention[0];
     assert_int_equal(x->type, ATTENTION_LATENT);
     assert_int_equal(x->top_k, 64);
