@@ -259,7 +259,7 @@ static void test_keys_count(void **state)
         {"mistral", "sliding_window", "10"},
         {"gpt_oss", "sliding_window", "8"},
         {"gpt_oss", "swiglu_limit", "1e9"},
-        {"gpt_oss", "rope_scaling", "null"},
+        {"gpt_oss", "rope_scaling", "{\"rope_type\": \"default\"}"},
         {"gpt_oss", "layer_types",
          "[\"full_attention\", \"full_attention\", \"sliding_attention\"]"},
         {"gemma3", "sliding_window", "11"},
