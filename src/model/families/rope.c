@@ -148,7 +148,7 @@ void family_read_ropes(struct reading *r)
     if (map && theta && theta->kind != NODE_NULL)
         r->st = node_to_double(theta, "rope_theta", 0, 1e15, &s->rope_theta, r->e);
     s->ropes[0] = rope_of(r, map, s->rope_theta);
-    if (!map && r->family->needs_rope_map && !s->uncomputed)
+    if (!old && !new && r->family->needs_rope_map && !s->uncomputed)
         s->uncomputed = "rope_scaling (not there)";
     s->rope_scaling = s->ropes[0].name;
     s->n_ropes = 1;
