@@ -101,6 +101,13 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
     if (m->layered && !vidur) { /* Vidur's planner counts requests */
         st = make_groups(a, p, m, computes, sched, s, &groups, e);
         f.groups = &groups;
+        if (st == ST_OK && p->scheduler.memory_plan == MEMORY_VIDUR && !kv_groups_plain(&groups))
+            st = err_hint((err_set(e, ST_USAGE,
+                                   "scheduler.memory_plan: vidur counts blocks of all layers, and "
+                                   "model %s has KV groups with blocks of their own under %s",
+                                   m->name, sched ? sched->name : ""),
+                           e),
+                          "scheduler.memory_plan=vllm counts those");
     }
     if (st == ST_OK)
         st = (engine ? engine->plan : engine_plan_simulated)(p, &f, plan, e);
