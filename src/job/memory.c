@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "model/shard.h"
 #include "serve/sched/sched.h"
 
@@ -87,6 +88,15 @@ static enum st make_groups(struct arena *a, const struct plan *p, const struct m
     return err_hint(e, "scheduler=vllm_0_33 and vllm_v1 have one for each kind of layer");
 }
 
+/* Whether a layer has a window or a state. */
+static bool keeps_less(const struct model *m)
+{
+    bool any = model_spans(m).n > 0;
+    for (int32_t i = 0; m->layered && i < m->structure->n_attentions; i++)
+        any |= m->structure->attention[i].type == ATTENTION_STATE;
+    return any;
+}
+
 enum st job_memory(const struct plan *p, const struct model *m, const struct engine *engine,
                    struct serve_params *s, struct engine_plan *plan, struct err *e)
 {
@@ -113,6 +123,9 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
         st = (engine ? engine->plan : engine_plan_simulated)(p, &f, plan, e);
     arena_free(&a);
     TRY(st);
+    if (vidur && p->scheduler.num_blocks == 0 && keeps_less(m))
+        log_warn("scheduler.memory_plan=vidur counts requests of the longest length: many shorter "
+                 "ones may hold more of windows and states than a device has room for");
     groups.pages = NULL;
     if (!kv_groups_plain(&groups))
         s->kv_groups = groups;
