@@ -158,11 +158,6 @@ enum st job_fit(const struct job_context *c, const struct job_model *m, const in
 
 /* ---- as a tree ------------------------------------------------------------------------------- */
 
-static void put(struct arena *a, struct node *n, const char *key, struct node *value)
-{
-    node_set(a, n, sv_of(key), value);
-}
-
 static void put_plan(struct arena *a, const struct memory_plan *p, struct node *n)
 {
     const struct {
@@ -175,35 +170,35 @@ static void put_plan(struct arena *a, const struct memory_plan *p, struct node *
     };
     const bool planned = p->weight_bytes > 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        put(a, n, rows[i].key,
-            planned ? node_int(a, (int64_t)rows[i].bytes) : node_new(a, NODE_NULL));
+        node_put(a, n, rows[i].key,
+                 planned ? node_int(a, (int64_t)rows[i].bytes) : node_new(a, NODE_NULL));
 }
 
 struct node *job_fit_node(struct arena *a, const struct fit_row *r, const int64_t *lengths,
                           size_t n)
 {
     struct node *out = node_new(a, NODE_MAP), *sequences = node_new(a, NODE_LIST);
-    put(a, out, "model", node_str(a, r->model));
-    put(a, out, "hardware", node_str(a, r->hardware));
-    put(a, out, "tp", node_int(a, r->tp));
-    put(a, out, "pp", node_int(a, r->pp));
-    put(a, out, "ep", node_int(a, r->ep));
-    put(a, out, "gpus", node_int(a, r->devices));
-    put(a, out, "over_nodes", node_bool(a, r->over_nodes));
-    put(a, out, "fits", node_bool(a, !r->why_not));
+    node_put(a, out, "model", node_str(a, r->model));
+    node_put(a, out, "hardware", node_str(a, r->hardware));
+    node_put(a, out, "tp", node_int(a, r->tp));
+    node_put(a, out, "pp", node_int(a, r->pp));
+    node_put(a, out, "ep", node_int(a, r->ep));
+    node_put(a, out, "gpus", node_int(a, r->devices));
+    node_put(a, out, "over_nodes", node_bool(a, r->over_nodes));
+    node_put(a, out, "fits", node_bool(a, !r->why_not));
     put_plan(a, &r->plan, out);
-    put(a, out, "block_size", node_int(a, r->block_size));
-    put(a, out, "num_blocks", node_int(a, r->num_blocks));
-    put(a, out, "kv_tokens", node_int(a, r->kv_tokens));
-    put(a, out, "longest_context", node_int(a, r->longest));
+    node_put(a, out, "block_size", node_int(a, r->block_size));
+    node_put(a, out, "num_blocks", node_int(a, r->num_blocks));
+    node_put(a, out, "kv_tokens", node_int(a, r->kv_tokens));
+    node_put(a, out, "longest_context", node_int(a, r->longest));
     for (size_t i = 0; i < n; i++) {
         struct node *one = node_new(a, NODE_MAP);
-        put(a, one, "length", node_int(a, lengths[i]));
-        put(a, one, "sequences", node_int(a, r->sequences[i]));
+        node_put(a, one, "length", node_int(a, lengths[i]));
+        node_put(a, one, "sequences", node_int(a, r->sequences[i]));
         node_push(a, sequences, one);
     }
-    put(a, out, "sequences", sequences);
-    put(a, out, "why_not", node_str_or_null(a, r->why_not));
-    put(a, out, "remedy", node_str_or_null(a, r->remedy));
+    node_put(a, out, "sequences", sequences);
+    node_put(a, out, "why_not", node_str_or_null(a, r->why_not));
+    node_put(a, out, "remedy", node_str_or_null(a, r->remedy));
     return out;
 }

@@ -542,8 +542,10 @@ static bool read_external(struct scan *s, struct kineto_event *v)
     do {
         if (!trace_scan_string(&inner, &key, &escaped) || !take(&inner, ':'))
             return true;
-        if (arg_of(key, KINETO_OPERATOR) == ARG_EXTERNAL)
-            return count32(&inner, &v->external) || true;
+        if (arg_of(key, KINETO_OPERATOR) == ARG_EXTERNAL) {
+            (void)count32(&inner, &v->external); /* an odd one is none */
+            return true;
+        }
     } while (skip_value(&inner) && take(&inner, ','));
     return true;
 }

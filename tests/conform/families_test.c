@@ -6,13 +6,10 @@
  * with the context, is bounded where no layer sees all, and the same where all keep states. */
 #include <math.h>
 
-#include "base/fs.h"
 #include "model/shard.h"
 #include "model/state_ops.h"
 #include "profile/read/iteration.h"
-#include "support/support.h"
-#include "text/gz.h"
-#include "text/json.h"
+#include "support/models.h"
 
 /* Peaks of one kind, so that work is time; fp8 as fast as bf16 lets rows be summed. */
 static const struct iteration_hardware gpu = {.dram_bytes_per_s = 1e12,
@@ -253,21 +250,12 @@ static void check_model(struct test *t, const struct model *m)
 static void families_of_transformers(void **state)
 {
     struct test *t = *state;
-    struct sv text;
+    struct golden_family f = {0};
     int layered = 0, uniform = 0, refused = 0;
-    assert_ok(fs_read(t->a, "tests/golden/families/families.jsonl", 8 << 20, &text, &t->e), t);
-    while (text.n > 0) {
-        const char *end = memchr(text.p, '\n', text.n);
-        const struct sv line = {text.p, end ? (size_t)(end - text.p) : text.n};
-        struct node *row, *config;
+    while (golden_family_next(t, &f)) {
         struct model m;
         struct err e = {0};
-        const char *family;
-        assert_ok(json_parse(t->a, "families.jsonl", line, NULL, &row, &t->e), t);
-        assert_ok(node_get_str(row, "family", &family, &t->e), t);
-        assert_ok(node_get(row, "config", NODE_MAP, &config, &t->e), t);
-        text = (struct sv){line.p + line.n + 1, text.n > line.n ? text.n - line.n - 1 : 0};
-        if (model_from_config(t->a, family, config, &m, &e) != ST_OK) {
+        if (model_from_config(t->a, f.name, f.config, &m, &e) != ST_OK) {
             err_clear(&e);
             refused++;
             continue;
@@ -289,26 +277,15 @@ static void families_of_transformers(void **state)
 static void models_that_people_serve(void **state)
 {
     struct test *t = *state;
-    struct node *all;
-    struct sv text;
+    const struct node *all = served_models(t);
     int predicted = 0;
-    const char *path = test_data(t, "models/configs.json.gz");
-    const struct json_limits limits = {.max_bytes = 64 << 20, .python = true};
-    assert_ok(gz_read(t->a, path, limits.max_bytes, &text, &t->e), t);
-    assert_ok(json_parse(t->a, path, text, &limits, &all, &t->e), t);
     for (uint32_t i = 0; i < all->n; i++) {
-        const struct node *files = node_find(all->pairs[i].value, "files");
-        const char *name = all->pairs[i].key.p, *json;
-        struct node *config, *side = NULL;
+        const struct node *model = all->pairs[i].value;
+        const char *name = all->pairs[i].key.p;
         struct model m;
         struct err e = {0};
-        assert_ok(node_get_str(files, "config.json", &json, &t->e), t);
-        assert_ok(json_parse(t->a, name, sv_of(json), &limits, &config, &t->e), t);
-        if (node_find(files, "hf_quant_config.json")) {
-            assert_ok(node_get_str(files, "hf_quant_config.json", &json, &t->e), t);
-            assert_ok(json_parse(t->a, name, sv_of(json), &limits, &side, &t->e), t);
-        }
-        if (model_from_files(t->a, name, config, side, &m, &e) != ST_OK) {
+        if (model_from_files(t->a, name, served_file(t, model, "config.json"),
+                             served_file(t, model, "hf_quant_config.json"), &m, &e) != ST_OK) {
             print_message("refused: %s\n", err_cause(&e, 0));
             err_clear(&e);
             continue;

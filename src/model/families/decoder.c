@@ -43,7 +43,7 @@ int64_t family_kv_heads(struct reading *r)
     const bool one = read_flag(r, "multi_query", false);
     const int64_t heads = family_heads(r), of_class = family_defaults(r)->kv_heads;
     const bool takes =
-        of_class > 0 && heads % of_class == 0 && !node_find(r->c, "num_key_value_heads");
+        of_class > 0 && heads % of_class == 0 && !read_stands(r, "num_key_value_heads");
     return read_int(r, "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num", 1,
                     MAX_HEADS,
                     one     ? 1
@@ -54,7 +54,7 @@ int64_t family_kv_heads(struct reading *r)
 int64_t family_head_dim(struct reading *r)
 {
     const int64_t heads = family_heads(r);
-    const int64_t of_class = node_find(r->c, "head_dim") ? 0 : family_defaults(r)->head_dim;
+    const int64_t of_class = read_stands(r, "head_dim") ? 0 : family_defaults(r)->head_dim;
     const int64_t dim = read_int(r, "head_dim|kv_channels|attention_head_dim", 1, MAX_HEAD_DIM,
                                  of_class ? of_class : r->family->head_dim);
     if (dim != 0)

@@ -11,11 +11,7 @@ static const char expert_choice[] = "num_experts_per_tok|num_experts_per_token|e
 /* 0 = none: the key says so, or it is null, or it is not there and the class has none. */
 static int64_t experts_of(struct reading *r)
 {
-    static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts",
-                                        "moe_num_experts"};
-    bool said = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        said |= node_find(r->c, names[i]) != NULL;
+    const bool said = read_stands(r, expert_count);
     return read_int(r, expert_count, 0, MAX_EXPERTS, said ? 0 : family_defaults(r)->experts);
 }
 

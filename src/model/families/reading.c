@@ -71,6 +71,14 @@ bool read_has(struct reading *r, const char *names)
     return find(r, names) != NULL;
 }
 
+bool read_stands(const struct reading *r, const char *names)
+{
+    for (uint32_t i = 0; i < r->c->n; i++)
+        if (is_name(names, r->c->pairs[i].key))
+            return true;
+    return false;
+}
+
 void read_ignore(struct reading *r, const char *names)
 {
     (void)find(r, names);

@@ -45,6 +45,8 @@ void reading_init(struct reading *r, struct arena *a, const struct node *c,
 /* NULL = none of them, or null. */
 const struct node *read_node(struct reading *r, const char *names);
 bool read_has(struct reading *r, const char *names);
+/* One of them is there, be it null: a class's own size does not count then. */
+bool read_stands(const struct reading *r, const char *names);
 /* Marks them as read: their value does not matter to this family. */
 void read_ignore(struct reading *r, const char *names);
 

@@ -2,8 +2,7 @@
 
 #include <math.h>
 
-#include "support/support.h"
-#include "text/json.h"
+#include "support/models.h"
 
 #define ROPE(parameters, positions)                                                    \
     "{\"model_type\": \"llama\", \"vocab_size\": 9, \"hidden_size\": 128, "            \
@@ -47,11 +46,7 @@ static void frequencies_are_transformers(void **state)
           1.4434774129767902e-05, 1.551172204017348e-07}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct node *config;
-        struct model m;
-        assert_ok(json_parse(t->a, "config.json", sv_of(cases[i].config), NULL, &config, &t->e),
-                  &t->e);
-        assert_ok(model_from_config(t->a, "test", config, &m, &t->e), &t->e);
+        const struct model m = model_of_json(t, cases[i].config);
         assert_ok(model_check_computed(&m, &t->e), &t->e);
         const struct rope rope = model_rope(&m, 0);
         float cosine[2 * 64], sine[2 * 64];

@@ -2,9 +2,7 @@
 
 #include "model/formats.h"
 #include "serve/kv_group.h"
-#include "support/support.h"
-#include "text/gz.h"
-#include "text/json.h"
+#include "support/models.h"
 
 static const struct model small = {.name = "small",
                                    .family = MODEL_LLAMA,
@@ -78,27 +76,17 @@ static void defaults(void **state)
 static void stored_kv_is_what_groups_keep(void **state)
 {
     struct test *t = *state;
-    struct node *all;
-    struct sv text;
+    const struct node *all = served_models(t);
     int held = 0;
-    const char *path = test_data(t, "models/configs.json.gz");
-    const struct json_limits limits = {.max_bytes = 64 << 20, .python = true};
-    assert_ok(gz_read(t->a, path, limits.max_bytes, &text, &t->e), t);
-    assert_ok(json_parse(t->a, path, text, &limits, &all, &t->e), t);
     for (uint32_t i = 0; i < all->n; i++) {
-        const char *name = all->pairs[i].key.p, *json;
-        const struct node *files = node_find(all->pairs[i].value, "files");
-        const struct node *beside = node_find(files, "hf_quant_config.json");
-        struct node *config, *side = NULL;
+        const char *name = all->pairs[i].key.p;
+        const struct node *model = all->pairs[i].value;
         struct kv_groups groups;
         struct model m;
         struct err e = {0};
         double bytes = 0;
-        assert_ok(node_get_str(files, "config.json", &json, &t->e), t);
-        assert_ok(json_parse(t->a, name, sv_of(json), &limits, &config, &t->e), t);
-        if (beside)
-            assert_ok(json_parse(t->a, name, beside->s, &limits, &side, &t->e), t);
-        if (model_from_files(t->a, name, config, side, &m, &e) != ST_OK)
+        if (model_from_files(t->a, name, served_file(t, model, "config.json"),
+                             served_file(t, model, "hf_quant_config.json"), &m, &e) != ST_OK)
             continue;
         const struct kv_settings set = {.block_size = 16,
                                         .element_bytes = precision_bytes(m.kv),

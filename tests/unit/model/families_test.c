@@ -1,10 +1,8 @@
 /* Every family against transformers' own count of its parameters. */
 #include "model/families/family.h"
 
-#include "base/fs.h"
 #include "model/describe_layers.h"
-#include "support/support.h"
-#include "text/gz.h"
+#include "support/models.h"
 #include "text/json.h"
 
 /* Parameters that stand beside the matrices and are not told apart here: scales of activations,
@@ -36,26 +34,17 @@ static bool is_refused(struct test *t, const char *name, const struct node *conf
 static void parameters_are_those_of_transformers(void **state)
 {
     struct test *t = *state;
-    struct sv text;
+    struct golden_family f = {0};
     int counted = 0, refused = 0;
-    assert_ok(fs_read(t->a, "tests/golden/families/families.jsonl", 8 << 20, &text, &t->e), t);
-    while (text.n > 0) {
-        const char *end = memchr(text.p, '\n', text.n);
-        const struct sv line = {text.p, end ? (size_t)(end - text.p) : text.n};
-        struct node *row, *config;
-        const char *family;
+    while (golden_family_next(t, &f)) {
         int64_t want;
-        assert_ok(json_parse(t->a, "families.jsonl", line, NULL, &row, &t->e), t);
-        assert_ok(node_get_str(row, "family", &family, &t->e), t);
-        assert_ok(node_get_int(row, "parameters", 1, INT64_MAX, &want, &t->e), t);
-        assert_ok(node_get(row, "config", NODE_MAP, &config, &t->e), t);
-        if (is_refused(t, family, config)) {
+        assert_ok(node_get_int(f.row, "parameters", 1, INT64_MAX, &want, &t->e), t);
+        if (is_refused(t, f.name, f.config)) {
             refused++;
         } else {
-            assert_parameters(t, family, config, want);
+            assert_parameters(t, f.name, f.config, want);
             counted++;
         }
-        text = (struct sv){line.p + line.n + 1, text.n > line.n ? text.n - line.n - 1 : 0};
     }
     print_message("%d configurations counted, %d refused by name\n", counted, refused);
     assert_true(counted >= 180);
@@ -64,22 +53,14 @@ static void parameters_are_those_of_transformers(void **state)
 static void models_that_people_serve(void **state)
 {
     struct test *t = *state;
-    struct node *all;
-    struct sv text;
+    const struct node *all = served_models(t);
     int accepted = 0, counted = 0;
-    const char *path = test_data(t, "models/configs.json.gz");
-    const struct json_limits limits = {.max_bytes = 64 << 20, .python = true};
-    assert_ok(gz_read(t->a, path, limits.max_bytes, &text, &t->e), t);
-    assert_ok(json_parse(t->a, path, text, &limits, &all, &t->e), t);
     for (uint32_t i = 0; i < all->n; i++) {
         const struct node *model = all->pairs[i].value;
         const char *name = all->pairs[i].key.p;
         struct structure s;
         struct err e = {0};
-        struct node *config;
-        const char *json;
-        assert_ok(node_get_str(node_find(model, "files"), "config.json", &json, &t->e), t);
-        assert_ok(json_parse(t->a, name, sv_of(json), &limits, &config, &t->e), t);
+        const struct node *config = served_file(t, model, "config.json");
         const struct node *params = node_find(node_find(model, "parameters"), "params");
         if (family_read(t->a, name, config, NULL, &s, &e) != ST_OK) {
             print_message("refused: %s\n", err_cause(&e, 0));

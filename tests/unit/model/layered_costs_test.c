@@ -2,15 +2,11 @@
  * configurations. */
 #include "model/model.h"
 #include "model/shard.h"
-#include "support/support.h"
-#include "text/json.h"
+#include "support/models.h"
 
 static struct model from(struct test *t, const char *json)
 {
-    struct node *config;
-    struct model m;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "test", config, &m, &t->e), t);
+    const struct model m = model_of_json(t, json);
     assert_ok(model_check_modelled(&m, &t->e), t);
     return m;
 }

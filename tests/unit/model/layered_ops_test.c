@@ -1,18 +1,8 @@
 /* Rows of layers that differ: against the list of layers alike, and by hand. */
 #include "model/model.h"
 #include "model/shard.h"
-#include "support/support.h"
-#include "text/json.h"
+#include "support/models.h"
 #include "text/yaml.h"
-
-static struct model from(struct test *t, const char *json)
-{
-    struct node *config;
-    struct model m;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "test", config, &m, &t->e), t);
-    return m;
-}
 
 static struct model group(struct test *t, const char *name)
 {
@@ -95,7 +85,7 @@ static const struct op *find(const struct op_list *l, enum op_kind k, int32_t pa
 static void latent_attention(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, latent);
+    const struct model m = model_of_json(t, latent);
     struct op_list l;
     assert_true(m.layered);
     assert_ok(model_check_modelled(&m, &t->e), t);
@@ -126,7 +116,7 @@ static void latent_attention(void **state)
 static void shards(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, latent);
+    const struct model m = model_of_json(t, latent);
     struct op_list l;
     const struct op_load one = {.tokens = 1, .rows = 1, .seqs = 1, .kv_tokens = 10};
     assert_ok(shard_check(&m, 2, 1, 1, &t->e), t);
@@ -150,7 +140,7 @@ static void shards(void **state)
 static void stages(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, latent);
+    const struct model m = model_of_json(t, latent);
     struct op_list whole, l;
     assert_ok(shard_check(&m, 1, 3, 1, &t->e), t); /* 1, 2 and 1 layers; the first is dense */
     shard_ops(&m, 1, &whole);

@@ -1,18 +1,7 @@
 /* Rows and names of operators. */
-#include "base/fs.h"
 #include "model/model.h"
 #include "model/shard.h"
-#include "support/support.h"
-#include "text/json.h"
-
-static struct model from(struct test *t, const char *json)
-{
-    struct node *config;
-    struct model m;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "test", config, &m, &t->e), t);
-    return m;
-}
+#include "support/models.h"
 
 static const struct op *named(const struct op_list *l, const char *name)
 {
@@ -40,7 +29,7 @@ static void check_unique(const struct op_list *l)
 static void layers_alike(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(
+    const struct model m = model_of_json(
         t, "{\"model_type\": \"qwen3\", \"vocab_size\": 1000, \"hidden_size\": 64, "
            "\"intermediate_size\": 128, \"num_hidden_layers\": 3, \"num_attention_heads\": 4}");
     struct op_list l;
@@ -62,11 +51,11 @@ static void layers_alike(void **state)
 static void kinds_of_attention(void **state)
 {
     struct test *t = *state;
-    const struct model m =
-        from(t, "{\"model_type\": \"gpt_oss\", \"vocab_size\": 1000, \"hidden_size\": 64, "
-                "\"intermediate_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
-                "\"num_key_value_heads\": 2, \"head_dim\": 16, \"sliding_window\": 8, "
-                "\"num_local_experts\": 4, \"num_experts_per_tok\": 2}");
+    const struct model m = model_of_json(
+        t, "{\"model_type\": \"gpt_oss\", \"vocab_size\": 1000, \"hidden_size\": 64, "
+           "\"intermediate_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
+           "\"num_key_value_heads\": 2, \"head_dim\": 16, \"sliding_window\": 8, "
+           "\"num_local_experts\": 4, \"num_experts_per_tok\": 2}");
     struct op_list l, shard;
     model_ops(&m, &l);
     shard_ops(&m, 2, &shard);
@@ -99,7 +88,7 @@ static void kinds_of_attention(void **state)
 static void kinds_of_mlp(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(
+    const struct model m = model_of_json(
         t, "{\"model_type\": \"deepseek_v3\", \"vocab_size\": 1000, \"hidden_size\": 64, "
            "\"intermediate_size\": 128, \"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
            "\"q_lora_rank\": 24, \"kv_lora_rank\": 32, \"qk_nope_head_dim\": 16, "
@@ -142,20 +131,13 @@ static void names_are_numbered(void **state)
 static void every_family(void **state)
 {
     struct test *t = *state;
-    struct sv text;
+    struct golden_family f = {0};
     int models = 0, too_many = 0;
     int32_t most = 0;
-    assert_ok(fs_read(t->a, "tests/golden/families/families.jsonl", 8 << 20, &text, &t->e), t);
-    while (text.n > 0) {
-        const char *end = memchr(text.p, '\n', text.n);
-        const struct sv line = {text.p, end ? (size_t)(end - text.p) : text.n};
-        struct node *row, *config;
+    while (golden_family_next(t, &f)) {
         struct model m;
         struct err ignored = {0};
-        assert_ok(json_parse(t->a, "families.jsonl", line, NULL, &row, &t->e), t);
-        assert_ok(node_get(row, "config", NODE_MAP, &config, &t->e), t);
-        text = (struct sv){line.p + line.n + 1, text.n > line.n ? text.n - line.n - 1 : 0};
-        if (model_from_config(t->a, "test", config, &m, &ignored) != ST_OK)
+        if (model_from_config(t->a, "test", f.config, &m, &ignored) != ST_OK)
             continue;
         struct op_list l;
         model_ops(&m, &l);

@@ -3,8 +3,7 @@
 
 #include "base/rng.h"
 #include "model/model.h"
-#include "support/support.h"
-#include "text/json.h"
+#include "support/models.h"
 
 /* Whether the query at position q sees entry i. Of chosen ones any: the first. */
 static bool sees(const struct key_span *s, int64_t q, int64_t i)
@@ -84,10 +83,7 @@ static void absurd_prompts_end_at_the_largest(void **state)
 
 static struct key_spans of(struct test *t, const char *json)
 {
-    struct node *config;
-    struct model m;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "test", config, &m, &t->e), t);
+    const struct model m = model_of_json(t, json);
     return model_spans(&m);
 }
 
@@ -143,10 +139,7 @@ static void more_spans_than_there_is_room_for(void **state)
         BLOCK("8") ", " BLOCK("16") ", " BLOCK("24") ", " BLOCK("32") ", " BLOCK("40") ", "
         BLOCK("48") ", " BLOCK("56") "]}";
     // clang-format on
-    struct node *config;
-    struct model m;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "test", config, &m, &t->e), t);
+    const struct model m = model_of_json(t, json);
     assert_err(model_check_modelled(&m, &t->e), ST_INPUT, t,
                "model test: more than 6 different windows of attention (type nemotron-nas) are "
                "not modelled yet");

@@ -3,11 +3,9 @@
 
 #include <string.h>
 
-#include "base/fs.h"
 #include "model/formats.h"
 #include "model/shard.h"
-#include "support/support.h"
-#include "text/gz.h"
+#include "support/models.h"
 #include "text/json.h"
 
 /* Two layers: q and o of 64 x 64, k and v of 32 x 64, gate and up of 128 x 64, down of 64 x 128:
@@ -347,28 +345,17 @@ static const struct {
 };
 enum { ESTIMATES = sizeof estimates / sizeof *estimates };
 
-static const struct node *file_of(struct test *t, const struct node *model, const char *name)
-{
-    const struct node *text = node_find(node_find(model, "files"), name);
-    return text ? parse(t, name, text->s.p) : NULL;
-}
-
 static void models_that_people_serve(void **state)
 {
     struct test *t = *state;
-    struct node *all;
-    struct sv text;
+    const struct node *all = served_models(t);
     int read_ = 0, compared = 0;
-    const char *path = test_data(t, "models/configs.json.gz");
-    const struct json_limits limits = {.max_bytes = 64 << 20, .python = true};
-    assert_ok(gz_read(t->a, path, limits.max_bytes, &text, &t->e), t);
-    assert_ok(json_parse(t->a, path, text, &limits, &all, &t->e), t);
     for (uint32_t i = 0; i < all->n; i++) {
         const struct node *model = all->pairs[i].value;
         const char *name = all->pairs[i].key.p;
         struct model m;
-        if (model_from_files(t->a, name, file_of(t, model, "config.json"),
-                             file_of(t, model, "hf_quant_config.json"), &m, &t->e) != ST_OK) {
+        if (model_from_files(t->a, name, served_file(t, model, "config.json"),
+                             served_file(t, model, "hf_quant_config.json"), &m, &t->e) != ST_OK) {
             print_message("refused: %s\n", err_cause(&t->e, 0));
             err_clear(&t->e);
             continue;

@@ -7,10 +7,9 @@
 #include "profile/profile.h"
 #include "profile/read/read.h"
 #include "sim/predictor.h"
-#include "support/support.h"
+#include "support/models.h"
 #include "support/timed_executor.h"
 #include "text/csv.h"
-#include "text/json.h"
 
 /* Layers 0 and 2 see a window of 48 tokens, 1 and 3 all; all have experts. */
 static const char gpt_oss[] =
@@ -34,15 +33,6 @@ static const char mixtral[] =
     "\"max_position_embeddings\": 512}";
 
 enum { WINDOW = 48, BLOCK = 16, MAX_BATCH = 16, MAX_KV = 300, MAX_TOKENS = 256 };
-
-static struct model from(struct test *t, const char *json)
-{
-    struct node *config;
-    struct model m;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "tiny", config, &m, &t->e), t);
-    return m;
-}
 
 static const char *profile(struct test *t, const struct model *m, struct timed_executor *x)
 {
@@ -117,7 +107,7 @@ static double prefill_s(int64_t c, int64_t kv)
 static void windows_and_all(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, gpt_oss);
+    const struct model m = model_of_json(t, gpt_oss);
     struct timed_executor x;
     profile(t, &m, &x);
     struct bundle *b = load(t, &m);
@@ -144,7 +134,7 @@ static void windows_and_all(void **state)
 static void predictor_sums_rows(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, gpt_oss);
+    const struct model m = model_of_json(t, gpt_oss);
     struct timed_executor x;
     profile(t, &m, &x);
     struct bundle *b = load(t, &m);
@@ -182,7 +172,7 @@ static void predictor_sums_rows(void **state)
 static void columns_are_named_by_kind(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, gpt_oss);
+    const struct model m = model_of_json(t, gpt_oss);
     struct timed_executor x;
     const char *dir = profile(t, &m, &x);
     static const char *const mlp[] = {"time_stats.attn_pre_proj.median",
@@ -208,7 +198,7 @@ static void columns_are_named_by_kind(void **state)
 static void kinds_of_mlp(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, deepseek);
+    const struct model m = model_of_json(t, deepseek);
     struct timed_executor x;
     profile(t, &m, &x);
     struct bundle *b = load(t, &m);
@@ -223,7 +213,7 @@ static void kinds_of_mlp(void **state)
 static void stages_have_their_own_layers(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, deepseek);
+    const struct model m = model_of_json(t, deepseek);
     struct timed_executor x;
     profile(t, &m, &x);
     const struct predictor_params p = {.model = &m, .tp = 1, .pp = 2, .bundle = load(t, &m)};
@@ -257,7 +247,7 @@ static void stages_have_their_own_layers(void **state)
 static void experts_of_layers_alike(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, mixtral);
+    const struct model m = model_of_json(t, mixtral);
     struct timed_executor x;
     profile(t, &m, &x);
     assert_false(m.layered);
@@ -272,7 +262,7 @@ static void experts_of_layers_alike(void **state)
 static void a_kind_without_a_column(void **state)
 {
     struct test *t = *state;
-    const struct model m = from(t, gpt_oss);
+    const struct model m = model_of_json(t, gpt_oss);
     struct timed_executor x;
     const char *path = fs_join(t->a, profile(t, &m, &x), "attention.csv");
     struct sv text;

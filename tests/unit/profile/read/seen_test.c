@@ -2,8 +2,7 @@
 #include "profile/read/seen.h"
 
 #include "profile/read/table.h"
-#include "support/support.h"
-#include "text/json.h"
+#include "support/models.h"
 
 static double keys_of(const struct seen *s, int64_t v)
 {
@@ -66,11 +65,8 @@ static void tables_saturate(void **state)
 
 static struct seen of(struct test *t, const char *json, enum op_kind k, int32_t part)
 {
-    struct node *config;
-    struct model m;
+    const struct model m = model_of_json(t, json);
     struct op_list l;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "test", config, &m, &t->e), t);
     model_ops(&m, &l);
     return seen_of(&m, op_list_at(&l, op_list_row(&l, k, part)));
 }
