@@ -6,9 +6,10 @@
 #include "job/fit.h"
 #include "model/formats.h"
 #include "text/table.h"
+#include "text/wrap.h"
 #include "text/yaml.h"
 
-enum { MOST_LENGTHS = 8, WIDTH = 100 };
+enum { MOST_LENGTHS = 8 };
 static const double GIB = 1024.0 * 1024 * 1024;
 static const char usual_tp[] = "parallel.tp=1,2,4,8";
 
@@ -105,16 +106,10 @@ static enum st make_row(const struct job_context *c, struct table_of_fit *t, siz
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-static struct sv key_of(const char *word)
-{
-    const size_t skip = strspn(word, "+");
-    return (struct sv){word + skip, strcspn(word + skip, "=")};
-}
-
 /* Whether column i of the words differs between rows, and no column shows it. */
 static bool varies(const struct table_of_fit *t, size_t i)
 {
-    const struct sv key = key_of(t->words[0][i]);
+    const struct sv key = override_key_of(t->words[0][i]);
     for (size_t k = 1; k < t->n && !sv_eq(key, "hardware") && !sv_eq(key, "parallel.tp"); k++)
         if (strcmp(t->words[k][i], t->words[0][i]) != 0)
             return true;
@@ -152,8 +147,7 @@ static void put_row(const struct table_of_fit *t, size_t i, struct table *out)
     const bool planned = r->plan.weight_bytes > 0, fits = !r->why_not;
     for (size_t k = 0; k < t->n_words; k++)
         if (varies(t, k)) {
-            const char *equals = strchr(t->words[i][k], '=');
-            table_cell(out, "%s", equals ? equals + 1 : t->words[i][k]);
+            table_cell(out, "%s", override_value_of(t->words[i][k]));
         }
     table_cell(out, "%s", r->hardware);
     table_cell(out, "%lld", (long long)r->tp);
@@ -174,7 +168,7 @@ static struct table *table_of(const struct table_of_fit *t)
     struct table *out = table_new(t->a, columns);
     for (size_t i = 0; i < t->n_words; i++)
         if (varies(t, i)) {
-            const struct sv key = key_of(t->words[0][i]);
+            const struct sv key = override_key_of(t->words[0][i]);
             const char *name = arena_strn(t->a, key.p, key.n), *dot = strrchr(name, '.');
             table_cell(out, "%s", dot ? dot + 1 : name);
         }
@@ -189,22 +183,6 @@ static struct table *table_of(const struct table_of_fit *t)
     return out;
 }
 
-/* Broken at spaces, lines after the first indented. */
-static void put_wrapped(struct buf *out, const char *text)
-{
-    size_t width = WIDTH;
-    while (strlen(text) > width) {
-        size_t n = width;
-        while (n > 0 && text[n] != ' ')
-            n--;
-        n = n ? n : width;
-        buf_printf(out, "%.*s\n  ", (int)n, text);
-        text += text[n] == ' ' ? n + 1 : n;
-        width = WIDTH - 2;
-    }
-    buf_printf(out, "%s\n", text);
-}
-
 /* What no number of the table says, each once. */
 static void put_reasons(const struct table_of_fit *t, struct buf *out)
 {
@@ -214,7 +192,7 @@ static void put_reasons(const struct table_of_fit *t, struct buf *out)
         for (size_t k = 0; k < i && !told; k++)
             told = t->rows[k].why_not && strcmp(t->rows[k].why_not, r->why_not) == 0;
         if (!told)
-            put_wrapped(out, arena_printf(t->a, "does not fit: %s", r->why_not));
+            wrap_text(out, arena_printf(t->a, "does not fit: %s", r->why_not), 2);
     }
 }
 
@@ -227,12 +205,13 @@ static void put_over_nodes(const struct table_of_fit *t, struct buf *out)
             told = t->rows[k].over_nodes && t->rows[k].tp == r->tp &&
                    strcmp(t->rows[k].hardware, r->hardware) == 0;
         if (!told)
-            put_wrapped(out,
-                        arena_printf(t->a,
-                                     "%s, TP %lld: over nodes of %lld GPUs. Memory is planned; "
-                                     "all-reduces between nodes are not modelled, and "
-                                     "simulate refuses them.",
-                                     r->hardware, (long long)r->tp, (long long)r->node_gpus));
+            wrap_text(out,
+                      arena_printf(t->a,
+                                   "%s, TP %lld: over nodes of %lld GPUs. Memory is planned; "
+                                   "all-reduces between nodes are not modelled, and "
+                                   "simulate refuses them.",
+                                   r->hardware, (long long)r->tp, (long long)r->node_gpus),
+                      2);
     }
 }
 
@@ -259,11 +238,9 @@ static struct node *node_of(const struct table_of_fit *t)
         struct node *settings = node_new(t->a, NODE_MAP);
         node_set(t->a, row, SV("formats"), node_str(t->a, t->formats[i]));
         for (size_t k = 0; k < t->n_words; k++)
-            if (varies(t, k)) {
-                const char *equals = strchr(t->words[i][k], '=');
-                node_set(t->a, settings, key_of(t->words[i][k]),
-                         node_str(t->a, equals ? equals + 1 : ""));
-            }
+            if (varies(t, k))
+                node_set(t->a, settings, override_key_of(t->words[i][k]),
+                         node_str(t->a, override_value_of(t->words[i][k])));
         node_set(t->a, row, SV("settings"), settings);
         node_push(t->a, rows, row);
     }

@@ -16,6 +16,7 @@
 #include "engine/registry.h"
 #include "job/sweep.h"
 #include "replay/worker.h"
+#include "text/wrap.h"
 
 /* The parsed command line, before configuration. */
 struct request {
@@ -53,29 +54,16 @@ static void print_commands(FILE *to)
     fputs("  --version         the version, and the commit it was built from\n", to);
 }
 
-/* Text broken at spaces so that no line is longer than 100 bytes. */
-static void print_wrapped(const char *text)
-{
-    enum { WIDTH = 100 };
-    while (strlen(text) > WIDTH) {
-        int n = WIDTH;
-        while (n > 0 && text[n] != ' ')
-            n--;
-        n = n ? n : WIDTH;
-        printf("%.*s\n", n, text);
-        text += text[n] == ' ' ? n + 1 : n;
-    }
-    puts(text);
-}
-
 static void print_help(const struct cmd *c)
 {
-    struct buf options = {0}, engines = {0};
+    struct buf options = {0}, engines = {0}, about = {0};
     option_help(&options, command_bit(c->id));
     printf("usage: twinfer %s%s%s%s [key=value ...]%s\n\n", command_name(c->id),
            c->words ? " [" : "", c->words ? c->words : "", c->words ? "]" : "",
            c->program ? " -- command ..." : "");
-    print_wrapped(c->about);
+    wrap_text(&about, c->about, 0);
+    fputs(buf_str(&about), stdout);
+    buf_free(&about);
     engine_help(&engines, c->id);
     if (engines.n)
         printf("\nengines:\n%s", buf_str(&engines));

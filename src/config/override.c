@@ -32,6 +32,18 @@ static enum st check_key(const char *typed, const char *key, struct err *e)
     }
 }
 
+struct sv override_key_of(const char *typed)
+{
+    const size_t skip = strspn(typed, "+");
+    return (struct sv){typed + skip, strcspn(typed + skip, "=")};
+}
+
+const char *override_value_of(const char *typed)
+{
+    const char *equals = strchr(typed, '=');
+    return equals ? equals + 1 : "";
+}
+
 enum st override_parse(struct arena *a, const char *typed, struct override *out, struct err *e)
 {
     *out = (struct override){.typed = typed};

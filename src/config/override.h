@@ -28,6 +28,10 @@ extern const char override_source[]; /* node.source of such values: "command lin
 
 enum st override_parse(struct arena *a, const char *typed, struct override *out, struct err *e);
 
+/* Of a word that was typed, as texts: what is before and behind its '='; "" without one. */
+struct sv override_key_of(const char *typed);
+const char *override_value_of(const char *typed);
+
 enum value_style {
     VALUE_TYPED, /* bare text is typed */
     VALUE_TEXT,  /* bare text stays text: `007` for a string key is no number */

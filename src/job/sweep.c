@@ -50,18 +50,6 @@ static const char *label_of(const struct jobs *j, const struct sweep_job *job)
     return text;
 }
 
-static struct sv key_of(const char *override)
-{
-    size_t skip = strspn(override, "+");
-    return (struct sv){override + skip, strcspn(override + skip, "=")};
-}
-
-static const char *value_of(const char *override)
-{
-    const char *equals = strchr(override, '=');
-    return equals ? equals + 1 : "";
-}
-
 /* "job 2 of 3: a=1": on stdout above the job's output; logged with JSON, or where only stderr is a
  * terminal. */
 static void announce(const struct jobs *j, size_t i)
@@ -81,7 +69,7 @@ static void announce(const struct jobs *j, size_t i)
 static struct sv setting_of(const struct jobs *j, size_t i, const struct config *config)
 {
     for (size_t k = 0; k < j->n_varies; k++) {
-        struct sv key = key_of(j->p[i].overrides[j->varies[k]]);
+        struct sv key = override_key_of(j->p[i].overrides[j->varies[k]]);
         const struct node *v = node_path(config->tree, arena_strn(j->a, key.p, key.n));
         if (v && v->kind != NODE_MAP && v->kind != NODE_LIST)
             return key;
@@ -165,9 +153,9 @@ static struct node *job_node(const struct jobs *j, size_t i)
     struct node *n = node_new(a, NODE_MAP), *settings = node_new(a, NODE_MAP);
     for (size_t k = 0; k < j->n_varies; k++) {
         const char *o = job->overrides[j->varies[k]];
-        struct sv key = key_of(o);
+        struct sv key = override_key_of(o);
         node_set(a, settings, (struct sv){arena_strn(a, key.p, key.n), key.n},
-                 node_str(a, value_of(o)));
+                 node_str(a, override_value_of(o)));
     }
     node_set(a, n, SV("job"), node_int(a, (int64_t)i + 1));
     node_set(a, n, SV("settings"), settings);
@@ -246,7 +234,7 @@ static void print_table(const struct jobs *j)
     VEC(const char *) dirs = {0};
     table_cell(t, "job");
     for (size_t k = 0; k < j->n_varies; k++) {
-        struct sv key = key_of(j->p[0].overrides[j->varies[k]]);
+        struct sv key = override_key_of(j->p[0].overrides[j->varies[k]]);
         table_cell(t, "%.*s", (int)key.n, key.p);
     }
     table_cell(t, "exit");
@@ -258,7 +246,7 @@ static void print_table(const struct jobs *j)
             continue;
         table_cell(t, "%zu", i + 1);
         for (size_t k = 0; k < j->n_varies; k++)
-            table_cell(t, "%s", value_of(job->overrides[j->varies[k]]));
+            table_cell(t, "%s", override_value_of(job->overrides[j->varies[k]]));
         table_cell(t, "%d", job->code);
         for (size_t k = 0; k < n; k++)
             add_cell(t, job->result ? node_path(job->result, columns[k]) : NULL);
