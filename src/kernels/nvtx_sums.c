@@ -304,6 +304,14 @@ static void outside_rows(const struct kernels *k, const struct leaves *l,
     mem_free(group);
 }
 
+/* Pairs of a leaf, outermost first, [*n]; NULL = of no range: pair_of may hold nothing to point
+ * into. */
+static const uint32_t *pairs_of(const struct range_kernels *rk, uint32_t leaf, size_t *n)
+{
+    *n = rk->first_of_leaf[leaf + 1] - rk->first_of_leaf[leaf];
+    return *n ? rk->pair_of.p + rk->first_of_leaf[leaf] : NULL;
+}
+
 /* Adds those of operations without a call, whose operator is known by its id. */
 static void count_by_id(const struct kernels *k, const struct leaves *l,
                         const struct range_kernels *rk, uint32_t *count)
@@ -312,13 +320,13 @@ static void count_by_id(const struct kernels *k, const struct leaves *l,
     struct kernels_keys seen = {0};
     for (size_t i = 0; i < t->ops.n && t->ops.range; i++) {
         uint32_t chain[KERNELS_MAX_DEPTH];
+        size_t known;
         if (t->ops.call[i] != TRACE_NONE || l->group[i] == TRACE_NONE)
             continue;
-        size_t known = rk->first_of_leaf[l->group[i] + 1] - rk->first_of_leaf[l->group[i]];
-        if (known == 0) /* of no range at all, pair_of holds nothing to point into */
+        const uint32_t *pair = pairs_of(rk, l->group[i], &known);
+        if (!pair)
             continue;
         int depth = kernels_chain(k, i, STYLES_NVTX, chain);
-        const uint32_t *pair = rk->pair_of.p + rk->first_of_leaf[l->group[i]];
         for (size_t d = 0; depth > 0 && d < known; d++) {
             uint32_t before = seen.n;
             count[pair[d]] += kernels_key(&seen, kernels_pair(pair[d], chain[--depth])) == before;
@@ -349,13 +357,13 @@ static uint32_t *count_instances(const struct kernels *k, const struct leaves *l
             order[--first[t->ops.call[i] + 1]] = (uint32_t)i;
     for (size_t j = 0; j < n; j++) {
         uint32_t i = order[j], chain[KERNELS_MAX_DEPTH];
+        size_t known;
         if (l->group[i] == TRACE_NONE)
             continue;
-        size_t known = rk->first_of_leaf[l->group[i] + 1] - rk->first_of_leaf[l->group[i]];
-        if (known == 0) /* of no range at all, pair_of holds nothing to point into */
+        const uint32_t *pair = pairs_of(rk, l->group[i], &known);
+        if (!pair)
             continue;
         int depth = kernels_chain(k, i, STYLES_NVTX, chain);
-        const uint32_t *pair = rk->pair_of.p + rk->first_of_leaf[l->group[i]];
         for (size_t d = 0; depth > 0 && d < known; d++) {
             uint32_t range = chain[--depth] + 1;
             if (range > latest[pair[d]]) {
