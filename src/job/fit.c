@@ -32,10 +32,13 @@ struct question {
 };
 
 /* Requests of so many tokens at once; one has its blocks on one group of shards. */
-static int64_t requests_at_once(const struct plan *p, const struct serve_params *s, int64_t tokens)
+static int64_t requests_at_once(const struct plan *p, const struct serve_params *s,
+                                const struct memory_plan *plan, int64_t tokens)
 {
     const int64_t groups = shard_groups(p->parallel.tp, p->parallel.ep);
-    return groups * (s->num_blocks / groups / job_request_blocks(p, s, tokens));
+    const int64_t most = plan->most_requests ? plan->most_requests : INT64_MAX;
+    const int64_t n = groups * (int64_t)job_requests_held(p, s, s->num_blocks / groups, tokens);
+    return n < most ? n : most;
 }
 
 /* With requests of up to so many tokens. */
@@ -50,7 +53,7 @@ static enum st plan_for(const struct question *q, int64_t tokens, struct fit_row
     out->plan = plan.memory;
     if (st != ST_OK)
         return st;
-    if (requests_at_once(&p, &serve, tokens) < 1) /* where a block holds nothing */
+    if (requests_at_once(&p, &serve, &plan.memory, tokens) < 1) /* where a block holds nothing */
         return err_set(e, ST_USAGE,
                        "model %s: a request of %lld tokens takes more than %lld blocks", q->m->name,
                        (long long)tokens, (long long)serve.num_blocks);
@@ -59,7 +62,7 @@ static enum st plan_for(const struct question *q, int64_t tokens, struct fit_row
     out->longest = tokens;
     for (size_t i = 0; i < q->n; i++)
         out->sequences[i] =
-            q->lengths[i] > tokens ? 0 : requests_at_once(&p, &serve, q->lengths[i]);
+            q->lengths[i] > tokens ? 0 : requests_at_once(&p, &serve, &plan.memory, q->lengths[i]);
     return ST_OK;
 }
 
@@ -76,7 +79,7 @@ static int64_t held_by(const struct question *q, const struct fit_row *row, int6
         return good;
     while (bad - good > 1) {
         const int64_t tokens = good + (bad - good) / 2;
-        *(job_request_blocks(&p, &serve, tokens) <= row->num_blocks ? &good : &bad) = tokens;
+        *(job_requests_held(&p, &serve, row->num_blocks, tokens) >= 1 ? &good : &bad) = tokens;
     }
     return good;
 }

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "model/shard.h"
 #include "serve/sched/sched.h"
 
@@ -11,27 +10,40 @@ static int64_t at_least_one(int64_t n)
     return n > 0 ? n : 1;
 }
 
-int64_t job_in_flight_tokens(const struct plan *p, const struct serve_params *s)
+/* Batches that are out at once. */
+static int64_t batches_out(const struct plan *p, const struct serve_params *s)
 {
-    const struct sched_ops *sched = s->policy ? sched_find(s->policy) : NULL;
-    const int64_t batches = at_least_one(p->parallel.pp) + (serve_async_of(s) != ASYNC_OFF);
-    return sched ? batches * sched->max_batch_tokens(s, s->max_model_len) : 0;
+    return at_least_one(p->parallel.pp) + (serve_async_of(s) != ASYNC_OFF);
 }
 
-int64_t job_request_blocks(const struct plan *p, const struct serve_params *s, int64_t tokens)
+/* Most tokens of them. */
+static int64_t in_flight_tokens(const struct plan *p, const struct serve_params *s)
+{
+    const struct sched_ops *sched = s->policy ? sched_find(s->policy) : NULL;
+    return sched ? batches_out(p, s) * sched->max_batch_tokens(s, s->max_model_len) : 0;
+}
+
+/* Blocks that a request of so many tokens holds at most. */
+static int64_t request_blocks(const struct plan *p, const struct serve_params *s, int64_t tokens)
 {
     if (s->kv_groups.n)
-        return at_least_one(kv_groups_needed(&s->kv_groups, tokens, job_in_flight_tokens(p, s)));
+        return at_least_one(kv_groups_needed(&s->kv_groups, tokens, in_flight_tokens(p, s)));
     return (tokens + s->block_size - 1) / s->block_size;
+}
+
+double job_requests_held(const struct plan *p, const struct serve_params *s, int64_t blocks,
+                         int64_t tokens)
+{
+    const int64_t spare = kv_groups_spare(&s->kv_groups, batches_out(p, s));
+    return blocks > spare ? (double)(blocks - spare) / (double)request_blocks(p, s, tokens) : 0;
 }
 
 int64_t job_kv_tokens(const struct plan *p, const struct serve_params *s)
 {
     if (!s->kv_groups.n || !s->max_model_len)
         return s->num_blocks * s->block_size;
-    const double requests =
-        (double)s->num_blocks / (double)job_request_blocks(p, s, s->max_model_len);
-    return (int64_t)(requests * (double)s->max_model_len);
+    return (int64_t)(job_requests_held(p, s, s->num_blocks, s->max_model_len) *
+                     (double)s->max_model_len);
 }
 
 /* What the planner looks at. The longest batch is asked of the policy, once that is known. */
@@ -54,7 +66,7 @@ static struct memory_facts facts(const struct plan *p, const struct model *m,
         .request_tokens = s->max_model_len,
         .batch_cap = s->batch_cap,
         .batch_tokens = sched ? sched->max_batch_tokens(s, s->max_model_len) : 0,
-        .in_flight = job_in_flight_tokens(p, s),
+        .in_flight = in_flight_tokens(p, s),
         .num_blocks = p->scheduler.num_blocks,
         .cache_bytes = (int64_t)(p->hardware.kv_cache_gb * (INT64_C(1) << 30)),
     };
@@ -88,15 +100,6 @@ static enum st make_groups(struct arena *a, const struct plan *p, const struct m
     return err_hint(e, "scheduler=vllm_0_33 and vllm_v1 have one for each kind of layer");
 }
 
-/* Whether a layer has a window or a state. */
-static bool keeps_less(const struct model *m)
-{
-    bool any = model_spans(m).n > 0;
-    for (int32_t i = 0; m->layered && i < m->structure->n_attentions; i++)
-        any |= m->structure->attention[i].type == ATTENTION_STATE;
-    return any;
-}
-
 enum st job_memory(const struct plan *p, const struct model *m, const struct engine *engine,
                    struct serve_params *s, struct engine_plan *plan, struct err *e)
 {
@@ -123,9 +126,6 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
         st = (engine ? engine->plan : engine_plan_simulated)(p, &f, plan, e);
     arena_free(&a);
     TRY(st);
-    if (vidur && p->scheduler.num_blocks == 0 && keeps_less(m))
-        log_warn("scheduler.memory_plan=vidur counts requests of the longest length: many shorter "
-                 "ones may hold more of windows and states than a device has room for");
     groups.pages = NULL;
     if (!kv_groups_plain(&groups))
         s->kv_groups = groups;
@@ -135,6 +135,8 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
         s->num_blocks--;
     if (sched && sched->traits & SCHED_PLANNED_BATCH && plan->memory.max_batch < s->batch_cap)
         s->batch_cap = plan->memory.max_batch;
+    if (plan->memory.most_requests && plan->memory.most_requests < s->batch_cap)
+        s->batch_cap = plan->memory.most_requests;
     return ST_OK;
 }
 

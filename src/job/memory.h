@@ -9,17 +9,18 @@
 #include "serve/serve.h"
 
 /* Sets num_blocks and kv_groups of *s, the former without the null block where the policy has one,
- * and lowers batch_cap to what memory holds where the policy reserves whole requests. The rest of
- * *s is read. engine NULL: simulated. */
+ * and lowers batch_cap to what memory holds where the policy reserves whole requests, or where a
+ * request keeps states that blocks do not count. The rest of *s is read. engine NULL: simulated. */
 enum st job_memory(const struct plan *p, const struct model *m, const struct engine *engine,
                    struct serve_params *s, struct engine_plan *plan, struct err *e);
-/* Most tokens of the batches that are out at once: one for each pipeline stage, and with
- * asynchronous scheduling one more. */
-int64_t job_in_flight_tokens(const struct plan *p, const struct serve_params *s);
-/* Blocks that a request of so many tokens holds at most, of params that job_memory has set. */
-int64_t job_request_blocks(const struct plan *p, const struct serve_params *s, int64_t tokens);
+/* Requests of so many tokens that `blocks` KV blocks hold, of params that job_memory has set: as
+ * many as serving lets run at once, fractions included. Batches are out at once one for each
+ * pipeline stage, and with asynchronous scheduling one more; states of their chunks have blocks of
+ * their own (kv_groups_spare). Below 1 serving rejects such a request. */
+double job_requests_held(const struct plan *p, const struct serve_params *s, int64_t blocks,
+                         int64_t tokens);
 /* Tokens that a replica's blocks hold; with KV groups, whose blocks are not all of a token's, those
- * of requests of the longest length (vLLM's get_kv_cache_capacity). */
+ * of requests of the longest length (vLLM's get_kv_cache_capacity, less blocks that are spare). */
 int64_t job_kv_tokens(const struct plan *p, const struct serve_params *s);
 /* A simulation takes what the CPU engine keeps in the host's memory (hardware.kv_cache_gb of the
  * group cpu) only for what ran there: hardware.id cpu, or a bundle that was profiled on a CPU.

@@ -18,6 +18,7 @@ struct layer_bytes layer_bytes_of(const struct structure *s, double element_byte
             else
                 sum.window_token += token;
             sum.window += (double)c->window * token;
+            sum.last += c->ratio > 1 ? layers * entry : 0;
         }
         sum.state += layers * ((double)t->state.elements * element_bytes +
                                (double)t->state.float32 * state_bytes);

@@ -17,6 +17,7 @@ struct layer_bytes {
     double window_token; /* a token of the window adds, in layers that have one */
     double window;       /* full windows, in all such layers */
     double state;        /* a sequence adds, however long it is */
+    double last;         /* and at most besides: its last entries, where several tokens share one */
 };
 /* state_bytes: of an element of structure's float32 states. */
 struct layer_bytes layer_bytes_of(const struct structure *s, double element_bytes,

@@ -122,6 +122,17 @@ double shard_kv_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t sta
     return model_kv_bytes(&s) / (double)m->layers * (double)shard_stage_layers(m, pp, stage);
 }
 
+struct shard_kept shard_kept(const struct model *m, int64_t tp, int64_t pp, int64_t stage)
+{
+    struct structure whole, shard;
+    stage_of(m, pp, stage, &whole);
+    structure_shard(&whole, tp, &shard);
+    const struct layer_bytes kv = layer_bytes_of(&shard, precision_bytes(m->kv), 0);
+    const struct layer_bytes states =
+        layer_bytes_of(&shard, precision_bytes(m->dtype), sizeof(float));
+    return (struct shard_kept){kv.token + kv.window_token, kv.last + states.state};
+}
+
 enum cut { WHOLE, BY_OUT, BY_IN };
 
 /* How the weight of an operator is cut. */

@@ -58,6 +58,13 @@ void shard_stage_ops(const struct model *m, int64_t tp, int64_t pp, int64_t stag
 
 /* Keys and values of a token on one device of a stage, bytes in the model's format. */
 double shard_kv_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t stage);
+/* What a sequence leaves there of a model whose layers differ, where blocks behind a window are not
+ * given back: bytes that each token adds, and that the first adds for all (states, entries that
+ * several tokens share). */
+struct shard_kept {
+    double token, sequence;
+};
+struct shard_kept shard_kept(const struct model *m, int64_t tp, int64_t pp, int64_t stage);
 
 /* Whether the operator's output is a partial sum over the shards: an all-reduce follows. */
 bool shard_is_partial(enum op_kind k);

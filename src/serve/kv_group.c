@@ -442,3 +442,11 @@ int64_t kv_groups_needed(const struct kv_groups *g, int64_t tokens, int64_t in_f
     }
     return sum;
 }
+
+int64_t kv_groups_spare(const struct kv_groups *g, int64_t batches)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < g->n; i++)
+        sum += g->g[i].aligned ? batches - 1 : 0;
+    return sum;
+}

@@ -103,6 +103,10 @@ int64_t kv_groups_stage_bytes(const struct kv_groups *g, int64_t from, int64_t t
 /* Most blocks that a request of so many tokens holds at once; in_flight: tokens of batches that
  * may be out at once, whose blocks behind a window are not free yet. */
 int64_t kv_groups_needed(const struct kv_groups *g, int64_t tokens, int64_t in_flight);
+/* Blocks besides that a request must find free to be done ever, with so many batches out at once:
+ * states of chunks in flight wait for them, a block for each batch, which vLLM's own check leaves
+ * out (MambaSpec, max_memory_usage_bytes). With fewer a request would preempt itself for ever. */
+int64_t kv_groups_spare(const struct kv_groups *g, int64_t batches);
 /* The same of one group, before the request is admitted; INT64_MAX = no bound. */
 int64_t kv_group_cap(const struct kv_group *g, int64_t in_flight, int64_t max_model_len);
 

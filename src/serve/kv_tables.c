@@ -26,13 +26,12 @@ void kv_pool_init(struct kv *kv, struct arena *a, const struct kv_groups *groups
     *p = (struct kv_pool){.groups = groups,
                           .caching = caching,
                           .max_model_len = max_model_len,
-                          .in_flight = in_flight};
+                          .in_flight = in_flight,
+                          .spare = kv_groups_spare(groups, batches)};
     prefix_init(&p->cache, a, groups->hash_tokens, kv->num_blocks);
     p->cache.nameless_first = true;
-    for (int32_t i = 0; i < groups->n; i++) {
+    for (int32_t i = 0; i < groups->n; i++)
         p->splits |= groups->g[i].aligned;
-        p->spare += groups->g[i].aligned ? batches - 1 : 0;
-    }
     kv->ids = NULL;
     kv->cache = caching ? &p->cache : NULL;
 }

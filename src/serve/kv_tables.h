@@ -62,7 +62,7 @@ struct kv_pool {
     bool caching;          /* prefixes are kept */
     int64_t max_model_len; /* of admissions */
     int64_t in_flight;     /* most tokens of batches that are out at once */
-    int64_t spare;         /* blocks besides that a request must find: see kv_pool_needed */
+    int64_t spare;         /* kv_groups_spare */
     VEC(uint64_t) stepped; /* names of states computed in this step of the scheduler */
     bool splits;           /* chunks end where states are kept */
 };
@@ -71,9 +71,7 @@ struct kv_pool {
  * in_flight tokens together. */
 void kv_pool_init(struct kv *kv, struct arena *a, const struct kv_groups *groups, bool caching,
                   int64_t max_model_len, int64_t in_flight, int64_t batches);
-/* Blocks that a request of so many tokens must find to be done ever. States of chunks in flight
- * wait for them, a block for each batch, which vLLM's own check leaves out (MambaSpec,
- * max_memory_usage_bytes): with as few blocks a request would preempt itself again and again. */
+/* Blocks that a request of so many tokens must find to be done ever: kv_groups_needed, _spare. */
 int64_t kv_pool_needed(const struct kv_pool *p, int64_t tokens);
 void kv_pool_free(struct kv *kv);
 void kv_pool_step(struct kv *kv); /* a step of the scheduler begins */

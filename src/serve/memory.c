@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "model/describe_layers.h"
 #include "model/shard.h"
 
 static const double GIB = 1024.0 * 1024 * 1024;
@@ -38,23 +37,27 @@ static double weight_bytes(const struct memory_facts *f)
     return most;
 }
 
-/* Keys and values of a request; the layers of all stages charged as often as Vidur's planner
- * does. */
+/* What the stage with most of it keeps of a request; charged once for each stage, as Vidur's
+ * planner does. `states`: some of it is there however short the request is. */
+static double layered_request_bytes(const struct memory_facts *f, bool *states)
+{
+    double most = 0;
+    *states = false;
+    for (int64_t i = 0; i < f->pp; i++) {
+        const struct shard_kept kept = shard_kept(f->model, f->tp, f->pp, i);
+        most = fmax(most, kept.token * (double)f->request_tokens + kept.sequence);
+        *states |= kept.sequence > 0;
+    }
+    return most * (double)f->pp;
+}
+
+/* Keys and values of a request, of the layers of all stages. */
 static double request_bytes(const struct memory_facts *f)
 {
     const struct model *m = f->model;
-    const double tokens = (double)f->request_tokens;
-    if (m->layered) { /* of windows their last tokens, and its states */
-        struct structure s;
-        structure_shard(m->structure, f->tp, &s);
-        const struct layer_bytes kept = layer_bytes_of(&s, precision_bytes(m->kv), 0);
-        const struct layer_bytes states =
-            layer_bytes_of(&s, precision_bytes(m->dtype), sizeof(float));
-        return kept.token * tokens + fmin(kept.window, kept.window_token * tokens) + states.state;
-    }
     const struct model shard = shard_model(m, f->tp);
     const double charged = (double)(shard_most_layers(m, f->pp) * f->pp) / (double)m->layers;
-    return model_kv_bytes(&shard) * tokens * charged;
+    return model_kv_bytes(&shard) * (double)f->request_tokens * charged;
 }
 
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e)
@@ -65,10 +68,11 @@ enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struc
 enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out, struct err *e)
 {
     const struct model *m = f->model;
-    double avail = f->memory_gb * GIB * (1 - f->margin);
+    const double avail = f->memory_gb * GIB * (1 - f->margin);
+    bool states = false;
     *out = (struct memory_plan){0};
     out->weight_bytes = weight_bytes(f);
-    out->request_bytes = request_bytes(f);
+    out->request_bytes = m->layered ? layered_request_bytes(f, &states) : request_bytes(f);
     double fit = floor((avail - out->weight_bytes) / out->request_bytes);
     if (!(fit >= 1)) {
         err_set(e, ST_USAGE,
@@ -80,10 +84,12 @@ enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out,
                         "raise parallel.tp or parallel.pp, lower scheduler.max_model_len, or set "
                         "scheduler.num_blocks");
     }
-    double blocks = fit * (double)(f->pp * shard_groups(f->tp, f->ep)) *
-                    (double)(f->request_tokens / f->block_size);
+    const double requests = fit * (double)(f->pp * shard_groups(f->tp, f->ep));
+    const double blocks = requests * (double)(f->request_tokens / f->block_size);
     out->max_batch = fit < INT32_MAX ? (int64_t)fit : INT32_MAX;
     out->num_blocks = blocks < INT32_MAX ? (int64_t)blocks : INT32_MAX;
+    if (states)
+        out->most_requests = requests < INT32_MAX ? (int64_t)requests : INT32_MAX;
     return ST_OK;
 }
 

@@ -11,8 +11,10 @@
  *     max_batch  = floor((avail - weights) / request)
  *     num_blocks = floor(request_tokens / block_size) x max_batch x pp
  *
- * A model whose layers differ has the projections of the stage with most of them, and a request
- * what its layers keep of it: keys and values of all its tokens, of the last ones, or a state.
+ * A model whose layers differ has the projections of the stage with most of them, and a request pp
+ * times what it leaves on the stage that keeps most: keys and values of all its tokens, windows
+ * included, since policies with one table of blocks give none back behind a window, and its states.
+ * Blocks do not count states, so no more requests may run at once than the plan has room for.
  *
  * With experts the last term is that of all of them; ep > tp devices share them, and their ep / tp
  * groups have keys and values of their own.
@@ -65,6 +67,7 @@ struct memory_plan {
     double other_bytes;      /* sampler state, communication, context */
     double cache_bytes;      /* what is left: keys and values */
     int64_t max_batch;       /* of the longest requests */
+    int64_t most_requests;   /* of a replica at once, of any length; 0 = as the blocks say */
     int64_t num_blocks;      /* of a replica */
 };
 

@@ -79,6 +79,7 @@ static void a_row_is_simulates_plan(void **state)
         {HALF_WINDOWS, "scheduler=vllm_0_33", "scheduler.hybrid_kv_cache=false"},
         {HALF_WINDOWS, "scheduler=vllm_0_33", "scheduler.async_scheduling=off"},
         {HALF_WINDOWS, "scheduler=sarathi"},
+        {STATES, "scheduler=sarathi"},
         {STATES, "scheduler=vllm_0_33", "scheduler.prefix_caching=false"},
         {STATES, "scheduler=vllm_0_33", "scheduler.prefix_caching=false", "parallel.tp=4"},
     };
@@ -115,6 +116,22 @@ static void a_token_more_than_the_longest_is_refused(void **state)
     assert_int_equal(row.sequences[0], row.num_blocks / 256);
     assert_int_equal(row.sequences[1], 1);
     assert_int_equal(row.sequences[2], 0);
+}
+
+/* Blocks of a policy with one table count no states: Vidur's plan bounds the requests. */
+static void no_more_requests_than_states_fit(void **state)
+{
+    struct test *t = *state;
+    static const char *const words[] = {STATES, "scheduler=sarathi", "scheduler.batch_cap=8192",
+                                        NULL};
+    const int64_t lengths[] = {16, 262144};
+    const struct fit_row row = fit_of(t, words, lengths, 2);
+    struct serve_params serve;
+    struct engine_plan plan;
+    assert_ok(simulated(t, words, row.longest, &serve, &plan), t);
+    assert_true(row.sequences[1] >= 1);
+    assert_int_equal(row.sequences[0], row.sequences[1]);
+    assert_int_equal(row.sequences[0], serve.batch_cap);
 }
 
 static void what_does_not_fit_has_its_reason(void **state)
@@ -162,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_row_is_simulates_plan),
         TEST(a_token_more_than_the_longest_is_refused),
+        TEST(no_more_requests_than_states_fit),
         TEST(what_does_not_fit_has_its_reason),
         TEST(settings_that_simulate_refuses_are_errors),
     };

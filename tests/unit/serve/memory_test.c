@@ -34,32 +34,65 @@ static void as_vidur_plans(void **state)
     assert_int_equal(p.num_blocks, 27904);
 }
 
+static struct model model_of(struct test *t, const char *json)
+{
+    struct node *config;
+    struct model m;
+    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
+    assert_ok(model_from_config(t->a, "m", config, &m, &t->e), t);
+    return m;
+}
+
 /* Four layers, one of them with all keys, and a stage of two layers whose MLPs are of experts. */
 static void layers_that_differ(void **state)
 {
     struct test *t = *state;
-    static const char json[] =
-        "{\"model_type\": \"gpt_oss\", \"vocab_size\": 1000, \"hidden_size\": 64,"
-        " \"intermediate_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 4,"
-        " \"num_key_value_heads\": 2, \"head_dim\": 16, \"sliding_window\": 8,"
-        " \"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"layer_types\":"
-        " [\"sliding_attention\", \"sliding_attention\", \"full_attention\","
-        "  \"sliding_attention\"]}";
-    struct node *config;
-    struct model m;
+    const struct model m = model_of(
+        t, "{\"model_type\": \"gpt_oss\", \"vocab_size\": 1000, \"hidden_size\": 64,"
+           " \"intermediate_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 4,"
+           " \"num_key_value_heads\": 2, \"head_dim\": 16, \"sliding_window\": 8,"
+           " \"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"layer_types\":"
+           " [\"sliding_attention\", \"sliding_attention\", \"full_attention\","
+           "  \"sliding_attention\"]}");
     struct memory_plan p;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "m", config, &m, &t->e), t);
     struct memory_facts f = {
         .memory_gb = 0.5, .model = &m, .tp = 2, .pp = 2, .block_size = 16, .request_tokens = 1000};
     assert_ok(memory_plan(&f, &p, &t->e), t);
-    /* keys and values of one head of 16 on a shard: of all tokens in one layer, of 8 in three */
-    assert_true(p.request_bytes == 2 * 2 * 16 * (1000.0 + 3 * 8));
+    /* keys and values of one head of 16 on a shard, windows whole: many short requests fill all */
+    assert_true(p.request_bytes == 2 * 2 * 16 * 4 * 1000.0);
+    assert_int_equal(p.most_requests, 0);
     /* two layers: q and o of 2 heads, k and v of one; 4 experts of three matrices of 64 x 16 */
     assert_true(p.weight_bytes == 2 * 2 * (64 * 16 * (2 + 2 + 1 + 1) + 4 * 3 * 64 * 16.0));
-    f.request_tokens = 5; /* shorter than the window */
+}
+
+/* Three layers of states and one of keys and values: blocks count the latter alone, so a sequence
+ * more would have no room for its states. */
+static void states_bound_the_requests(void **state)
+{
+    struct test *t = *state;
+    const struct model m = model_of(
+        t, "{\"model_type\": \"qwen3_next\", \"vocab_size\": 1000, \"hidden_size\": 64,"
+           " \"intermediate_size\": 32, \"num_hidden_layers\": 4, \"num_attention_heads\": 4,"
+           " \"num_key_value_heads\": 2, \"head_dim\": 16, \"num_experts\": 0,"
+           " \"linear_conv_kernel_dim\": 4, \"linear_key_head_dim\": 16,"
+           " \"linear_num_key_heads\": 2, \"linear_num_value_heads\": 2,"
+           " \"linear_value_head_dim\": 16, \"full_attention_interval\": 4}");
+    struct memory_plan p;
+    struct memory_facts f = {
+        .memory_gb = 0.5, .model = &m, .tp = 1, .pp = 1, .block_size = 16, .request_tokens = 1600};
+    const double keys = 2 * 2 * 2 * 16 * 1600.0;
     assert_ok(memory_plan(&f, &p, &t->e), t);
-    assert_true(p.request_bytes == 2 * 2 * 16 * 4 * 5.0);
+    assert_true(p.request_bytes > keys);
+    assert_int_equal(p.most_requests, p.max_batch);
+    assert_int_equal(p.num_blocks, 100 * p.max_batch);
+    const double states = p.request_bytes - keys;
+    const double taken = p.weight_bytes + (double)p.most_requests * states +
+                         (double)p.num_blocks * 16 * 2 * 2 * 2 * 16;
+    assert_true(taken <= 0.5 * (1 << 30));
+    f.pp = 2; /* the first stage has two layers of states, the second one of each */
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_true(p.request_bytes == 2 * (keys + states / 3));
+    assert_int_equal(p.most_requests, 2 * p.max_batch);
 }
 
 /* By hand: 16 layers of 2 x (2 x 32 + 2 x 8) heads' worth of 64 x 8 and two GEMMs of 64 x 100. */
@@ -169,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(as_vidur_plans),
                                        TEST(layers_that_differ),
+                                       TEST(states_bound_the_requests),
                                        TEST(one_shard_of_a_small_model),
                                        TEST(the_same_on_every_machine),
                                        TEST(experts_are_spread_and_keys_are_not),
