@@ -48,6 +48,7 @@ struct plan {
         double link_gb_per_s, pcie_gb_per_s, node_gb_per_s; /* of one device, one direction */
         int64_t link_gpus, gpus_per_node;                   /* 0 = not stated */
         int64_t sms;
+        double compute_capability; /* 0 = not stated */
         const char *profile_root; /* of bundles that ship with it; NULL = none */
     } hardware;
     const char *network_device;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "model/shard.h"
 #include "serve/sched/sched.h"
 
@@ -72,6 +73,26 @@ static struct memory_facts facts(const struct plan *p, const struct model *m,
     };
 }
 
+/* vLLM's choice of kernels (vllm/platforms/cuda.py, _get_backend_priorities). */
+static enum kv_packing packing_of(const struct plan *p)
+{
+    const int major = (int)p->hardware.compute_capability;
+    return major == 10 ? KV_PACK_FP4 : major == 12 ? KV_PACK_ALWAYS : KV_PACK_QUANTIZED;
+}
+
+/* vLLM's own choice for some models (vllm/model_executor/models/config.py, GlmMoeDsaForCausalLM).
+ */
+static void tell_of_fp8(const struct plan *p, const struct model *m)
+{
+    const char *family = m->structure ? m->structure->family : "";
+    const bool glm = strcmp(family, "glm_moe_dsa") == 0 || strcmp(family, "glm5_next_text") == 0;
+    if (glm && (int)p->hardware.compute_capability == 10 && !p->model.kv_dtype &&
+        m->kv != PRECISION_FP8)
+        log_warn("model %s: vLLM keeps its keys and values in FP8 on %s unless told otherwise; "
+                 "here they are %s: model.kv_dtype=fp8",
+                 m->name, p->hardware.id ? p->hardware.id : "such a GPU", precision_name(m->kv));
+}
+
 /* KV groups of a model whose layers differ. Engines that compute, and policies with one table of
  * blocks, keep what a window no longer shows. */
 static enum st make_groups(struct arena *a, const struct plan *p, const struct model *m,
@@ -83,12 +104,15 @@ static enum st make_groups(struct arena *a, const struct plan *p, const struct m
     const struct kv_settings set = {.block_size = s->block_size,
                                     .element_bytes = precision_bytes(m->kv),
                                     .state_bytes = precision_bytes(m->dtype),
+                                    .packing = packing_of(p),
                                     .max_model_len =
                                         s->max_model_len ? s->max_model_len : INT32_MAX,
                                     .prefix_caching = s->prefix_caching,
                                     .hybrid = p->scheduler.hybrid_kv_cache,
                                     .keeps_all = !tables};
     structure_shard(m->structure, at_least_one(p->parallel.tp), &shard);
+    if (tables)
+        tell_of_fp8(p, m);
     TRY(kv_groups_make(a, m->name, &shard, &set, out, e));
     if (tables || kv_groups_plain(out))
         return ST_OK;

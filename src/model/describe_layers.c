@@ -11,7 +11,7 @@ struct layer_bytes layer_bytes_of(const struct structure *s, double element_byte
         const double layers = (double)structure_layers_of_attention(s, i);
         for (int32_t k = 0; k < t->n_caches; k++) {
             const struct cache *c = &t->caches[k];
-            const double entry = (double)c->elements * element_bytes + (double)c->bytes;
+            const double entry = cache_entry_bytes(c, element_bytes);
             const double token = layers * entry / (double)c->ratio;
             if (c->window == 0)
                 sum.token += token;

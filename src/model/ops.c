@@ -592,8 +592,7 @@ int64_t model_kv_bytes_held(const struct model *m, int element_bytes)
     for (int64_t i = 0; i < m->layers; i++) {
         const struct attention *t = &m->structure->attention[m->structure->attention_of[i]];
         for (int32_t k = 0; k < t->n_caches; k++)
-            sum +=
-                (t->caches[k].elements * element_bytes + t->caches[k].bytes) / t->caches[k].ratio;
+            sum += (int64_t)cache_entry_bytes(&t->caches[k], element_bytes) / t->caches[k].ratio;
     }
     return sum > 0 ? sum : element_bytes;
 }

@@ -54,6 +54,8 @@ void attention_cache(struct attention *a, struct cache c)
     struct cache *to = &a->caches[a->n_caches++];
     to->elements = c.elements;
     to->bytes = c.bytes;
+    to->packed_fp8 = c.packed_fp8;
+    to->packed_fp4 = c.packed_fp4;
     to->ratio = c.ratio ? c.ratio : 1;
     to->window = c.window;
     to->whole = c.whole;
@@ -90,6 +92,14 @@ int64_t attention_index_width(const struct attention *a)
 int32_t attention_index_cache(const struct attention *a)
 {
     return attention_index_width(a) ? a->n_caches - 1 : -1; /* its list is the last */
+}
+
+double cache_entry_bytes(const struct cache *c, double element_bytes)
+{
+    const int64_t packed = element_bytes > 1   ? 0
+                           : element_bytes < 1 ? c->packed_fp4
+                                               : c->packed_fp8;
+    return packed ? (double)packed : (double)c->elements * element_bytes + (double)c->bytes;
 }
 
 int64_t attention_key_elements(const struct attention *a)

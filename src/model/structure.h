@@ -106,6 +106,9 @@ const char *attention_type_name(enum attention_type t);
 struct cache {
     int64_t elements; /* of keys and values, a token, in the format of the cache */
     int64_t bytes;    /* besides, in a format of its own: keys of an index with their scale */
+    /* Bytes of all of it in a cache of that format, where kernels keep scales and rotated parts in
+     * another one beside (vLLM's fp8_ds_mla, nvfp4_ds_mla); 0 = its elements in that format. */
+    int64_t packed_fp8, packed_fp4;
     int64_t ratio;    /* tokens that share one entry; 1 = each has its own */
     int64_t window;   /* only the last so many tokens are needed; 0 = all */
     bool whole;       /* every shard of tensor parallelism holds all of it */
@@ -228,6 +231,8 @@ int32_t attention_index_cache(const struct attention *a);
 int64_t attention_index_width(const struct attention *a); /* of its queries, all heads */
 /* Elements of a token, or of an entry, in a list that queries attend to. */
 int64_t attention_key_elements(const struct attention *a);
+/* Bytes of an entry, with so many an element of keys and values: 1 is FP8, less FP4. */
+double cache_entry_bytes(const struct cache *c, double element_bytes);
 
 /* Layers first .. first + n - 1 of s, with the kinds of s: the lists are s's, and kinds may have no
  * layers. */

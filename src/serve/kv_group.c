@@ -85,6 +85,15 @@ static enum st not_made(const struct maker *m, const char *what, struct err *e)
                        "`twinfer model inspect` has what it keeps per token and sequence");
 }
 
+/* 0 = not packed. */
+static int64_t packed_bytes(const struct kv_settings *set, const struct cache *c)
+{
+    if (set->element_bytes < 1)
+        return c->packed_fp4;
+    const bool fp8 = set->packing == KV_PACK_QUANTIZED && set->element_bytes <= 1;
+    return fp8 || set->packing == KV_PACK_ALWAYS ? c->packed_fp8 : 0;
+}
+
 static enum kv_kind kind_of(const struct attention *t)
 {
     return t->type == ATTENTION_WINDOW    ? KV_WINDOW
@@ -129,8 +138,9 @@ static enum st add_layer(struct maker *m, const struct attention *t, int64_t lay
         s->kv_heads = t->kv_heads;
         s->k_dim = c->bytes ? 0 : t->k_dim;
         s->v_dim = c->bytes ? 0 : t->v_dim;
-        s->elements = c->elements;
-        s->bytes = c->bytes;
+        const int64_t packed = packed_bytes(m->set, c);
+        s->elements = packed ? 0 : c->elements;
+        s->bytes = packed ? packed : c->bytes;
     }
     if (t->state.elements + t->state.float32 == 0)
         return ST_OK;

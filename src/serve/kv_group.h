@@ -34,8 +34,7 @@
  * Not made, and refused by name: layers that keep several lists with windows of their own, or one
  * entry for several tokens (DeepSeek V4, whose layout packs pages of several sizes); blocks of
  * states and of keys that differ in tokens with prefix caching, where vLLM finds prefixes inside a
- * block. Not modelled: block sizes that attention kernels prefer (scheduler.block_size says it),
- * fp8 latent vectors in FlashMLA's own layout (656 bytes). */
+ * block. Not modelled: block sizes that attention kernels prefer (scheduler.block_size says it). */
 #ifndef SERVE_KV_GROUP_H
 #define SERVE_KV_GROUP_H
 
@@ -77,10 +76,18 @@ struct kv_groups {
     int32_t n_pages;
 };
 
+/* Where a cache has a packed layout (structure.h): */
+enum kv_packing {
+    KV_PACK_QUANTIZED, /* where keys and values are FP8 or FP4: FlashMLA's kernels */
+    KV_PACK_FP4,       /* FP4 alone: FlashInfer's, which vLLM prefers on data-centre Blackwell */
+    KV_PACK_ALWAYS,    /* whatever their format is: those of consumer Blackwell read nothing else */
+};
+
 struct kv_settings {
     int64_t block_size;
     double element_bytes;  /* of keys and values */
     double state_bytes;    /* of an element in the model's type */
+    enum kv_packing packing;
     int64_t max_model_len; /* of KV_STATE without prefix caching */
     bool prefix_caching;
     bool hybrid;    /* windows are groups of their own */

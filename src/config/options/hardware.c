@@ -55,6 +55,9 @@ static const struct option rows[] = {
      .help = "bandwidth from one device to the host, one direction"},
     {KEY(hardware.sms), .max = 1 << 20, .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE,
      .when = FROM_PEAKS, .help = "streaming multiprocessors of one device"},
+    {KEY(hardware.compute_capability), .max = 100, .commands = HOLDS, .when = WHEN(OUR_BATCHES),
+     .help = "CUDA's compute capability, as 10.0: vLLM keeps keys and values of sparse latent "
+             "attention in other layouts from there; that of Hopper when unset"},
     {KEY(hardware.profile_root), .commands = SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
      .help =
          "measured bundles that ship with the hardware: read where profile.root is not chosen and "

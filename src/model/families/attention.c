@@ -129,6 +129,17 @@ static void add_index(struct reading *r, int64_t q_rank, struct attention *out)
     attention_cache(out, (struct cache){.bytes = dim + (int64_t)sizeof(float), .whole = true});
 }
 
+/* What FlashMLA's sparse kernels read (vllm/v1/attention/backends/mla/flashmla_sparse.py): the
+ * latent vector in FP8 with a float32 scale for 128 elements and the rotated part in 16 bits, or in
+ * FP4 with an FP8 scale for 16 and the rotated part in FP8. 656 and 352 bytes of 512 + 64; without
+ * a rotated part its place stays. */
+static void pack(struct cache *c, int64_t rank)
+{
+    enum { ROTATED = 64, FP8_GROUP = 128, FP4_GROUP = 16 };
+    c->packed_fp8 = rank + rank / FP8_GROUP * (int64_t)sizeof(float) + 2 * ROTATED;
+    c->packed_fp4 = rank / 2 + rank / FP4_GROUP + ROTATED;
+}
+
 /* MLA: q of a low rank, or not; keys and values of one latent vector, to which each head's part of
  * kv_b_proj is applied, and a rotated part that all heads share. What is cached is that latent
  * vector and the rotated part: one head for all, so every shard holds it. */
@@ -180,6 +191,7 @@ void attention_latent(struct reading *r, const struct layers *l, int64_t layer,
     const bool sparse = strcmp(family_layer_word(l, layer), "full_attention") != 0;
     if (!read_has(r, "index_topk") || !sparse)
         return;
+    pack(&out->caches[0], rank);
     if (types && strcmp(types[layer], "shared") == 0) { /* takes another layer's selection */
         out->top_k = read_int(r, "index_topk", 1, MAX_POSITIONS, READ_REQUIRED);
         read_ignore(r, "index_head_dim|index_n_heads");

@@ -109,6 +109,29 @@ static void windows_keep_the_last_tokens(void **state)
     assert_true(b.state == 0);
 }
 
+/* vLLM's fp8_ds_mla and nvfp4_ds_mla of what sparse kernels read (vllm/model_executor/layers/
+ * attention/mla_attention.py, get_kv_cache_spec); dense kernels have elements alone. */
+static void sparse_latent_vectors_are_packed(void **state)
+{
+    struct test *t = *state;
+    static const char json[] =
+        "{\"model_type\": \"%s\"," SIZES
+        " \"n_routed_experts\": 0, \"q_lora_rank\": 24, \"kv_lora_rank\": 512, \"v_head_dim\": 16,"
+        " \"qk_nope_head_dim\": 16, \"qk_rope_head_dim\": 64%s}";
+    const char *const index = ", \"index_head_dim\": 128, \"index_n_heads\": 2, \"index_topk\": 4";
+    static const char *const sparse[] = {"deepseek_v32", "glm_moe_dsa"};
+    for (size_t i = 0; i < sizeof sparse / sizeof *sparse; i++) {
+        const struct structure s = read(t, arena_printf(t->a, json, sparse[i], index));
+        const struct cache *c = s.attention[0].caches;
+        assert_true(cache_entry_bytes(&c[0], 2) == 1152);
+        assert_true(cache_entry_bytes(&c[0], 1) == 656);
+        assert_true(cache_entry_bytes(&c[0], 0.5) == 352);
+        assert_true(cache_entry_bytes(&c[1], 1) == 132); /* the index's, in a format of its own */
+    }
+    const struct structure dense = read(t, arena_printf(t->a, json, "deepseek_v3", ""));
+    assert_true(cache_entry_bytes(&dense.attention[0].caches[0], 1) == 576);
+}
+
 /* The latent vector and the rotated part, once for all heads and shards; index keys in fp8 with a
  * float32 scale. */
 static void latent_attention_keeps_one_vector(void **state)
@@ -210,6 +233,7 @@ int main(void)
         TEST(parameters_are_those_of_transformers),
         TEST(models_that_people_serve),
         TEST(windows_keep_the_last_tokens),
+        TEST(sparse_latent_vectors_are_packed),
         TEST(latent_attention_keeps_one_vector),
         TEST(states_do_not_grow),
         TEST(experts_that_a_token_goes_through),

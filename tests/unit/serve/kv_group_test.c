@@ -28,7 +28,8 @@ static struct attention attention_of(int kind)
     t.k_dim = t.v_dim = kind == WIDE ? 128 : 32;
     t.window = kind == WINDOW || kind == CHUNKED ? 100 : 0;
     if (kind == LATENT)
-        attention_cache(&t, (struct cache){.elements = 80, .whole = true});
+        attention_cache(
+            &t, (struct cache){.elements = 80, .whole = true, .packed_fp8 = 100, .packed_fp4 = 56});
     else if (kind == STATE)
         t.state.float32 = 1536;
     else
@@ -183,6 +184,29 @@ static void blocks_of_a_request(void **state)
     assert_int_equal(kv_groups_needed(&g, 1000, 64), 1 + 32);
 }
 
+/* Of a latent vector of 80 elements: 100 bytes in FP8, where kernels keep it so, 56 in FP4. */
+static void latent_vectors_are_packed(void **state)
+{
+    struct test *t = *state;
+    const struct {
+        double element_bytes;
+        enum kv_packing packing;
+        int64_t token;
+    } cases[] = {
+        {2, KV_PACK_QUANTIZED, 160}, {1, KV_PACK_QUANTIZED, 100}, {0.5, KV_PACK_QUANTIZED, 56},
+        {2, KV_PACK_FP4, 160},       {1, KV_PACK_FP4, 80},        {0.5, KV_PACK_FP4, 56},
+        {2, KV_PACK_ALWAYS, 100},    {1, KV_PACK_ALWAYS, 100},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kv_settings set = usual;
+        set.element_bytes = cases[i].element_bytes;
+        set.packing = cases[i].packing;
+        const struct kv_groups g = groups_of(t, "lll", set);
+        assert_int_equal(g.n, 1);
+        assert_int_equal(g.block_bytes, 3 * 16 * cases[i].token);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +217,7 @@ int main(void)
         TEST(windows_are_kept_where_that_is_asked),
         TEST(latent_vectors_are_not_padded),
         TEST(blocks_of_a_request),
+        TEST(latent_vectors_are_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
