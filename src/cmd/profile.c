@@ -176,12 +176,14 @@ static enum st measure(struct job_context *c, const struct job_model *m,
         .provenance = run_meta_node(c->a, &facts),
     };
     const struct grid_limits limits = profile_limits(&pp);
+    const int64_t batch_tokens = pp.max_tokens + pp.max_batch;
     const struct memory_facts memory = {.model = &m->m,
                                         .tp = pp.tp,
                                         .pp = 1,
                                         .block_size = pp.block_size,
                                         .request_tokens = limits.max_kv,
                                         .batch_cap = limits.max_batch,
+                                        .batch_tokens = batch_tokens,
                                         .cache_bytes = CACHE_BYTES,
                                         .margin = DEVICE_MARGIN};
     struct engine_plan plan;
@@ -195,7 +197,7 @@ static enum st measure(struct job_context *c, const struct job_model *m,
         .dtype = plan.dtype,
         .block_size = pp.block_size,
         .num_blocks = pp.num_blocks,
-        .max_batch_tokens = pp.max_tokens + pp.max_batch,
+        .max_batch_tokens = batch_tokens,
         .max_rows = pp.max_batch,
         .ignore_eos = true,
         .op_times = true,

@@ -130,14 +130,45 @@ static void put_name(struct arena *a, const struct model *m, struct buf *out)
 /* As the files have it, where that is not all in the model's type. */
 static void put_stored(struct arena *a, const struct model *m, struct buf *out)
 {
-    if (stored_quantised(m->stored))
-        buf_printf(out, "stored              %s: %s\n", bytes(a, m->stored->bytes),
+    const char *label = "stored";
+    if (stored_quantised(m->stored)) {
+        buf_printf(out, "%-19s %s: %s\n", label, bytes(a, m->stored->bytes),
                    stored_words(a, m->stored));
-    if (m->stored->kv_stated)
-        buf_printf(out, "                    keys and values in %s: %s per token\n",
-                   precision_name(m->kv), bytes(a, kv_bytes(m, precision_bytes(m->kv))));
+        label = "";
+    }
+    if (m->stored->kv_stated) {
+        buf_printf(out, "%-19s keys and values in %s: %s per token\n", label, precision_name(m->kv),
+                   bytes(a, kv_bytes(m, precision_bytes(m->kv))));
+        label = "";
+    }
     if (m->stored->note)
-        buf_printf(out, "                    %s\n", m->stored->note);
+        buf_printf(out, "%-19s %s\n", label, m->stored->note);
+}
+
+/* Beside keys and values of all tokens, which the line before has. */
+static void put_kept(struct arena *a, const struct structure *s, struct buf *out)
+{
+    const struct layer_bytes b = layer_bytes_of(s, 2, sizeof(float));
+    if (b.window > 0)
+        buf_printf(out,
+                   "                    of it %s as bfloat16 in layers with a window, at most %s a "
+                   "sequence\n",
+                   bytes(a, b.window_token), bytes(a, b.window));
+    if (b.state > 0)
+        buf_printf(out, "state per sequence  %s, of elements in bfloat16 and float32\n",
+                   bytes(a, b.state));
+}
+
+static void put_not_counted(const struct structure *s, struct buf *out)
+{
+    if (s->draft_layers)
+        buf_printf(out, "not counted         %lld layers that draft tokens (MTP)\n",
+                   (long long)s->draft_layers);
+    if (s->encoder)
+        buf_printf(
+            out,
+            "not counted         the encoder of %s; what images or sound cost is not modelled\n",
+            s->encoder);
 }
 
 static void put_sizes(struct arena *a, const struct model *m, struct buf *out)
@@ -155,26 +186,12 @@ static void put_sizes(struct arena *a, const struct model *m, struct buf *out)
                bytes(a, 4 * (double)params), bytes(a, 2 * (double)params));
     buf_printf(out, "KV cache per token  %s as float32, %s as bfloat16\n", bytes(a, kv_bytes(m, 4)),
                bytes(a, kv_bytes(m, 2)));
+    if (s)
+        put_kept(a, s, out);
     if (m->stored)
         put_stored(a, m, out);
-    if (!s)
-        return;
-    const struct layer_bytes b = layer_bytes_of(s, 2, sizeof(float));
-    if (b.window > 0)
-        buf_printf(out,
-                   "                    of it %s in layers with a window, at most %s a sequence\n",
-                   bytes(a, b.window_token), bytes(a, b.window));
-    if (b.state > 0)
-        buf_printf(out, "state per sequence  %s, of elements in bfloat16 and float32\n",
-                   bytes(a, b.state));
-    if (s->draft_layers)
-        buf_printf(out, "not counted         %lld layers that draft tokens (MTP)\n",
-                   (long long)s->draft_layers);
-    if (s->encoder)
-        buf_printf(
-            out,
-            "not counted         the encoder of %s; what images or sound cost is not modelled\n",
-            s->encoder);
+    if (s)
+        put_not_counted(s, out);
 }
 
 static void put_head(struct arena *a, const struct model *m, const struct figures *f,

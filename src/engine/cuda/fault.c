@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "gpu/abi/cuda.h"
+#include "model/structure_bytes.h"
 
 static const int64_t timeout_ns = INT64_C(60) * 1000 * 1000 * 1000;
 static const char not_again[] = "not again", fault_at[] = "batch ";
@@ -31,20 +32,29 @@ bool cuda_fault_is_kernels(const struct err *e)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Written and read by the same program: its structs as they stand in memory, pointers apart. */
+/* Written and read by the same program: its structs as they stand in memory, pointers apart. Behind
+ * the head: the model's name, its structure where it has one, batches. */
 struct head {
     struct cuda_engine_params p;
     struct model m;
     size_t name_bytes;
+    bool structure;
     int n;
 };
 
 static void write_case(const struct cuda_engine_params *p, const struct cuda_fault_batch *batches,
                        int n, struct buf *out)
 {
-    struct head h = {.p = *p, .m = *p->model, .name_bytes = strlen(p->model->name) + 1, .n = n};
+    const struct model *m = p->model;
+    struct head h = {.p = *p,
+                     .m = *m,
+                     .name_bytes = strlen(m->name) + 1,
+                     .structure = m->structure != NULL,
+                     .n = n};
     buf_add(out, (const char *)&h, sizeof h);
-    buf_add(out, p->model->name, h.name_bytes);
+    buf_add(out, m->name, h.name_bytes);
+    if (h.structure)
+        structure_write(m->structure, out);
     for (int i = 0; i < n; i++) {
         buf_add(out, (const char *)&batches[i], sizeof batches[i]);
         buf_add(out, batches[i].step, batches[i].bytes);
@@ -67,7 +77,8 @@ static bool read_case(struct arena *a, struct sv file, struct head *h,
         return false;
     char *name = arena_alloc(a, h->name_bytes);
     struct cuda_fault_batch *b = arena_array(a, struct cuda_fault_batch, h->n);
-    if (!take(&file, name, h->name_bytes))
+    struct structure *s = h->structure ? arena_one(a, struct structure) : NULL;
+    if (!take(&file, name, h->name_bytes) || (s && !structure_read(a, &file, s)))
         return false;
     for (int i = 0; i < h->n; i++) {
         if (!take(&file, &b[i], sizeof b[i]) || b[i].bytes > file.n)
@@ -76,9 +87,10 @@ static bool read_case(struct arena *a, struct sv file, struct head *h,
         take(&file, b[i].step, b[i].bytes);
     }
     h->m.name = name;
-    /* dimensions and one format say all of a model that is computed */
-    h->m.structure = NULL;
-    h->m.stored = NULL;
+    h->m.structure = s;
+    h->m.source = NULL;
+    h->m.opaque = NULL;
+    h->m.stored = NULL; /* what is computed has one format */
     h->m.op_formats = NULL;
     h->p.model = &h->m;
     h->p.weights_dir = h->p.rerun = NULL;
@@ -145,8 +157,6 @@ struct cuda_fault cuda_fault_find(struct arena *a, const struct cuda_engine_para
     struct cuda_fault f = {.found = CUDA_FAULT_UNKNOWN};
     struct buf bytes = {0}, answer = {0};
     int status = 0;
-    if (p->model->layered) /* a case holds no structure: the kernel is not looked for */
-        return f;
     write_case(p, batches, n, &bytes);
     char *file = temporary(a, &bytes);
     buf_free(&bytes);

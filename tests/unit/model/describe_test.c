@@ -3,6 +3,7 @@
 #include "model/formats.h"
 #include "serve/kv_group.h"
 #include "support/models.h"
+#include "text/json.h"
 
 static const struct model small = {.name = "small",
                                    .family = MODEL_LLAMA,
@@ -62,6 +63,36 @@ static void tree(void **state)
     assert_near(number(n, "total.prefill.bytes"), bytes, 1e-9);
 }
 
+/* What windows keep stands below keys and values, not below what is stored. */
+static void kept_before_stored(void **state)
+{
+    struct test *t = *state;
+    static const char json[] =
+        "{\"model_type\": \"gpt_oss\", \"vocab_size\": 1000, \"hidden_size\": 64,"
+        " \"intermediate_size\": 64, \"num_hidden_layers\": 4, \"num_attention_heads\": 4,"
+        " \"num_key_value_heads\": 2, \"head_dim\": 16, \"sliding_window\": 8,"
+        " \"num_local_experts\": 4, \"num_experts_per_tok\": 2,"
+        " \"quantization_config\": {\"quant_method\": \"mxfp4\"}}";
+    struct node *config;
+    struct model m;
+    struct buf b = {0};
+    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
+    assert_ok(model_from_config(t->a, "small", config, &m, &t->e), t);
+    model_describe(t->a, &m, &(struct describe_params){0}, &b);
+    const char *const lines[] = {"\nKV cache per token  ",
+                                 "\n                    of it 256 B as bfloat16 in layers with a "
+                                 "window, at most 2.00 KiB a sequence\n",
+                                 "\nstored              "};
+    const char *at = buf_str(&b);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const char *next = strstr(at, lines[i]);
+        if (!next)
+            fail_msg("'%s' is not where it should be: %s", lines[i], buf_str(&b));
+        at = next + 1;
+    }
+    buf_free(&b);
+}
+
 static void defaults(void **state)
 {
     struct test *t = *state;
@@ -109,7 +140,7 @@ static void stored_kv_is_what_groups_keep(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(text), TEST(tree), TEST(defaults),
-                                       TEST(stored_kv_is_what_groups_keep)};
+    const struct CMUnitTest tests[] = {TEST(text), TEST(tree), TEST(kept_before_stored),
+                                       TEST(defaults), TEST(stored_kv_is_what_groups_keep)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

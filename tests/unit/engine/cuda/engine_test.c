@@ -682,6 +682,21 @@ static void faults_of_kernels_are_found(void **state)
                       "engine.check=true");
 }
 
+/* The other process knows the layers of a model whose layers differ: windows, experts. */
+static void faults_in_layers_that_differ_are_found(void **state)
+{
+    struct test *t = *state;
+    static const char *const models[] = {"gpt_oss", "gemma3"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const char *dir;
+        const struct model m = model_of(t, models[i], &dir);
+        struct cuda_engine_params p = params_of(t, &m, dir);
+        p.rerun = "/proc/self/exe";
+        const char *text = fault_of(t, &p, "fail kernel:rope_f32 2 700");
+        assert_says(text, "attn_rope + attn_kv_cache_save of layer 1: the batch fails there");
+    }
+}
+
 /* No kernel's fault: nothing is computed again. */
 static void some_faults_are_no_kernels(void **state)
 {
@@ -753,6 +768,7 @@ int main(int argc, char **argv)
         TEST(memory_that_is_missing_is_named),
         TEST(faults_name_batch_operator_and_kernel),
         TEST(faults_of_kernels_are_found),
+        TEST(faults_in_layers_that_differ_are_found),
         TEST(some_faults_are_no_kernels),
         TEST(what_it_cannot_run_is_refused),
     };
