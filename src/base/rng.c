@@ -70,6 +70,20 @@ double rng_normal(struct rng *r)
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
 }
 
+/* By bisection. */
+double rng_normal_at(double p)
+{
+    double low = -8, high = 8;
+    for (int i = 0; i < 60; i++) {
+        const double mid = (low + high) / 2;
+        if (erfc(-mid / sqrt(2)) / 2 < p)
+            low = mid;
+        else
+            high = mid;
+    }
+    return (low + high) / 2;
+}
+
 double rng_gamma(struct rng *r, double shape)
 {
     ASSERT(shape > 0);

@@ -113,7 +113,7 @@ static bool is_hidden(const struct trial *f, const struct calibrate_fit *fit, in
 static double moved(int i, double ln, double by)
 {
     static const double most = 0.9;
-    if (i == THETA_SPREAD)
+    if (i == THETA_SPREAD || i == ITERATION_LAUNCH_SPREAD)
         return ln + by;
     return *theta_unit(i) == 's' ? ln + log1p(fmax(by, -most)) : ln - log1p(fmax(-by, -most));
 }

@@ -69,8 +69,24 @@ double theta_spread(const struct theta *t)
 /* Whether any batch of the model depends on the parameter. */
 static bool counts(const struct iteration_shape *s, int i)
 {
-    bool joined = s->tp > 1 || s->groups > 1 || s->stages > 1;
-    return joined || (i != ITERATION_LINK_EFFICIENCY && i != ITERATION_COLLECTIVE_S);
+    switch (i) {
+    case ITERATION_LINK_EFFICIENCY:
+    case ITERATION_COLLECTIVE_S:
+        return s->tp > 1 || s->groups > 1 || s->stages > 1;
+    case ITERATION_EXPERTS_EFFICIENCY:
+    case ITERATION_EXPERTS_LAYER_S:
+        return s->experts > 0;
+    case ITERATION_PIECE_LAYER_S:
+        return launching_has_pieces(&s->launching);
+    case ITERATION_KERNEL_LAYER_S:
+    case ITERATION_LAUNCH_SPREAD:
+    case ITERATION_ANSWER_S:
+        return s->launching.mode != LAUNCHING_UNTOLD;
+    case ITERATION_KERNEL_EXPERTS_S:
+        return s->experts > 0 && s->launching.mode != LAUNCHING_UNTOLD;
+    default:
+        return true;
+    }
 }
 
 /* Attention reads the keys of one head for all of its queries; where each query has a head of its

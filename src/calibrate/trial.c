@@ -3,24 +3,11 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "sim/first_use.h"
 #include "sim/sim.h"
 
 /* ---- the wave -------------------------------------------------------------------------------- */
-
-/* x with P(N(0, 1) < x) = p, by bisection. */
-static double normal_at(double p)
-{
-    double low = -8, high = 8;
-    for (int i = 0; i < 60; i++) {
-        double mid = (low + high) / 2;
-        if (erfc(-mid / sqrt(2)) / 2 < p)
-            low = mid;
-        else
-            high = mid;
-    }
-    return (low + high) / 2;
-}
 
 double trial_wave(double spread, uint64_t iteration)
 {
@@ -28,7 +15,7 @@ double trial_wave(double spread, uint64_t iteration)
     static double x[HALF]; /* up; down is the same backwards */
     static bool made;
     for (int i = 0; !made && i < HALF; i++)
-        x[i] = normal_at((i + 0.5) / HALF);
+        x[i] = rng_normal_at((i + 0.5) / HALF);
     made = true;
     uint64_t k = iteration % TRIAL_WAVE;
     return exp(spread * x[k < HALF ? k : TRIAL_WAVE - 1 - k] - spread * spread / 2);
@@ -55,6 +42,8 @@ static enum st predict_uneven(void *self, const struct batch *b, struct stage_ti
     double factor = u->n ? u->ratio[k % u->n] : trial_wave(u->spread, k);
     for (int32_t i = 0; i < u->p.stages; i++) {
         stages[i].host_s *= factor;
+        stages[i].launch_s *= factor;
+        stages[i].answer_s *= factor;
         stages[i].device_s *= factor;
     }
     return ST_OK;
@@ -152,6 +141,7 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
     struct predictor even;
     params.parameters = &parameters;
     params.host_overhead = true;
+    params.launching = f->serve.launching;
     serve.overheads = (struct serve_overheads){.first_token_s = o.first_token_s,
                                                .prompt_token_s = o.prompt_token_s,
                                                .completion_s = o.completion_s,

@@ -118,6 +118,8 @@ struct plan {
         int memory_plan; /* enum memory_rule of serve/memory.h */
         double gpu_memory_utilization;
         int async_scheduling; /* enum serve_async of serve/serve.h */
+        int cuda_graphs;      /* enum launching_mode of profile/read/launching.h */
+        int64_t graph_tokens;
     } scheduler;
 
     struct {

@@ -229,7 +229,9 @@ static void add_checked(struct job_calibration *j, const struct observed *run,
                 {OBSERVED_TTFT, -1, "ttft_mean"},
                 {OBSERVED_TTFT, OBSERVED_P50, "ttft_p50"},
                 {OBSERVED_TTFT, OBSERVED_P90, "ttft_p90"},
-                {OBSERVED_TTFT, OBSERVED_P99, "ttft_p99"}};
+                {OBSERVED_TTFT, OBSERVED_P99, "ttft_p99"},
+                {OBSERVED_TPOT, OBSERVED_P50, "tpot_p50"},
+                {OBSERVED_TPOT, OBSERVED_P90, "tpot_p90"}};
     const struct observed_stage *copy = nearest(&j->in, s);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const enum observed_metric m = rows[i].metric;
@@ -280,7 +282,7 @@ static enum st check_settings(const struct job_context *c, const struct plan *p,
 static enum st check_all(const struct job_context *c, const struct calibrate_params *p,
                          struct job_calibration *j, struct err *e)
 {
-    enum { ROWS_A_STAGE = 8 };
+    enum { ROWS_A_STAGE = 10 };
     size_t stages = 0;
     for (size_t i = 0; i < c->plan->calibrate.check.n; i++)
         stages += j->checks[i].n_stages;
@@ -393,6 +395,10 @@ static struct node *settings_node(struct arena *a, const struct plan *p,
              node_str(a, s->async == ASYNC_OFF      ? "off"
                          : s->async == ASYNC_SERIAL ? "serial"
                                                     : "overlap"));
+    node_put(a, n, "scheduler.cuda_graphs",
+             node_str(a, launching_mode_name((enum launching_mode)p->scheduler.cuda_graphs)));
+    if (p->scheduler.graph_tokens)
+        node_put(a, n, "scheduler.graph_tokens", node_int(a, p->scheduler.graph_tokens));
     return n;
 }
 
@@ -426,8 +432,12 @@ static enum st prepare(const struct job_context *c, const struct plan *p, struct
     struct theta_prior roofline;
     j->peaks = job_hardware(p);
     TRY(set_up(c, p, j, e));
-    const struct iteration_degrees degrees = {
-        .tp = p->parallel.tp, .pp = p->parallel.pp, .ep = p->parallel.ep};
+    if (j->in.batches) /* their durations are whole, launching and all */
+        j->serve.launching = (struct launching){.mode = LAUNCHING_UNTOLD};
+    const struct iteration_degrees degrees = {.tp = p->parallel.tp,
+                                              .pp = p->parallel.pp,
+                                              .ep = p->parallel.ep,
+                                              .launching = j->serve.launching};
     TRY(iteration_shape(c->a, &j->m.m, &j->peaks, &degrees, &j->shape, e));
     theta_prior_roofline(&j->m.m, &j->shape, &roofline);
     j->prior = roofline;

@@ -382,6 +382,26 @@ static void cap_each_stage(const struct plan *p, struct serve_params *out)
         out->batch_cap *= p->parallel.pp;
 }
 
+/* How batches are launched has to be known whole. */
+static enum st check_launching(const struct plan *p, const struct launching *l, struct err *e)
+{
+    if (l->mode == LAUNCHING_UNTOLD && l->tokens > 0) {
+        err_set(e, ST_USAGE,
+                "scheduler.graph_tokens: scheduler.policy=%s does not say which "
+                "batches are CUDA graphs",
+                p->scheduler.policy);
+        return err_hint(e, "scheduler.cuda_graphs=full_and_piecewise, or another of its values");
+    }
+    if (l->mode != LAUNCHING_UNTOLD && l->mode != LAUNCHING_NONE && l->tokens == 0) {
+        err_set(e, ST_USAGE,
+                "scheduler.graph_tokens: not set: scheduler.policy=%s does not say "
+                "how large a batch is captured as a CUDA graph",
+                p->scheduler.policy);
+        return err_hint(e, "scheduler.graph_tokens=TOKENS: as the engine was started");
+    }
+    return ST_OK;
+}
+
 /* What an engine sets by the hardware where it was not given. */
 static enum st engine_defaults(const struct plan *p, struct serve_params *out, struct err *e)
 {
@@ -390,7 +410,33 @@ static enum st engine_defaults(const struct plan *p, struct serve_params *out, s
                                       .memory_gb = p->hardware.memory_gb,
                                       .devices = (p->parallel.tp > 0 ? p->parallel.tp : 1) *
                                                  (p->parallel.pp > 0 ? p->parallel.pp : 1)};
-    return sched && sched->defaults ? sched->defaults(out, &hw, e) : ST_OK;
+    if (sched && sched->defaults)
+        TRY(sched->defaults(out, &hw, e));
+    return check_launching(p, &out->launching, e);
+}
+
+static struct launching stated_launching(const struct plan *p)
+{
+    return (struct launching){.mode = (enum launching_mode)p->scheduler.cuda_graphs,
+                              .tokens = p->scheduler.graph_tokens};
+}
+
+static int64_t longest_sequence(const struct plan *p, const struct model *m)
+{
+    return p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions;
+}
+
+enum st job_launching(const struct plan *p, const struct model *m, struct launching *out,
+                      struct err *e)
+{
+    struct serve_params s = {.policy = p->scheduler.policy,
+                             .batch_cap = p->scheduler.batch_cap,
+                             .token_budget = p->scheduler.token_budget,
+                             .max_model_len = longest_sequence(p, m),
+                             .launching = stated_launching(p)};
+    TRY(engine_defaults(p, &s, e));
+    *out = s.launching;
+    return ST_OK;
 }
 
 enum st job_serve_params(const struct plan *p, const struct model *m, const struct engine *engine,
@@ -427,7 +473,8 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
         .kv_latency_s = p->cluster.kv_latency_s,
         .kv_bytes_per_token = model_kv_bytes(m),
         .spans = model_spans(m),
-        .max_model_len = p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions,
+        .launching = stated_launching(p),
+        .max_model_len = longest_sequence(p, m),
         .seed = (uint64_t)p->seed,
         .warmup_requests = p->workload.warmup_requests,
         .emit_tokens = p->output.tokens == OUTPUT_FULL,

@@ -76,6 +76,9 @@ const char *job_answer_tokenizer(const struct job_context *c, const struct job_m
  */
 enum st job_serve_params(const struct plan *p, const struct model *m, const struct engine *engine,
                          struct serve_params *out, struct engine_plan *plan, struct err *e);
+/* How the engine launches batches, as job_serve_params has it: for predictors, which come first. */
+enum st job_launching(const struct plan *p, const struct model *m, struct launching *out,
+                      struct err *e);
 /* What job_serve_params left out, for that engine: asynchronous scheduling is the simulator's. NULL
  * = nothing. */
 const char *job_left_out(const struct plan *p, const struct engine *engine);

@@ -119,6 +119,7 @@ enum st job_predictor(const struct job_context *c, const struct job_model *m,
                                         .host_overhead = ops->uncalibrated && p->sim.host_overhead,
                                         .hardware = hardware,
                                         .tables = p->predictor.tables};
+    TRY(job_launching(p, &m->m, &params->launching, e));
     if (ops->needs_bundle)
         TRY(load_bundle(c, m, params, e));
     else
@@ -297,6 +298,10 @@ static struct node *model_node(struct arena *a, const struct predictor_params *p
     node_set(a, n, SV("formats"), node_str(a, formats_words(a, params->model)));
     node_set(a, n, SV("parameters"), values);
     node_set(a, n, SV("peaks"), peaks);
+    if (params->launching.mode != LAUNCHING_UNTOLD) {
+        node_set(a, n, SV("cuda_graphs"), node_str(a, launching_mode_name(params->launching.mode)));
+        node_set(a, n, SV("graph_tokens"), node_int(a, params->launching.tokens));
+    }
     return n;
 }
 

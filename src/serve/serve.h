@@ -37,6 +37,7 @@
 #include <signal.h>
 
 #include "artifact/run.h"
+#include "profile/read/launching.h"
 #include "serve/clock.h"
 #include "serve/executor.h"
 #include "serve/kv_group.h"
@@ -98,6 +99,7 @@ struct serve_params {
     /* vllm_0_33 */
     bool reserve_full_prompt;             /* admission asks for blocks of the whole prompt */
     int64_t long_prefill_token_threshold; /* of one prompt in a batch with others; 0 = none */
+    struct launching launching;           /* of predictions, likewise; the loop does not read it */
     enum serve_async async;               /* of predictions (sim/sim.h) */
     enum serve_async
         own_async; /* likewise, of an engine that has several batches in flight whatever

@@ -241,11 +241,13 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     const double operators = x.tokens + x.rows + x.attention;
     const double decode_share = operators > 0 ? x.decode / operators : 0;
     if (p->pp == 1) {
+        const double launch = bundle_launch_s(t, host, b->n_chunks > 0);
         stages[0] = (struct stage_time){.host_s = host,
                                         .device_s = operators * scale + comm,
                                         .operators_s = operators * scale,
                                         .decode_share = decode_share,
-                                        .launch_s = bundle_launch_s(t, host, b->n_chunks > 0),
+                                        .launch_s = launch,
+                                        .one_thread = launch > 0,
                                         .answer_s = p->host_overhead ? bundle_answer_s(t) : 0};
         if (bundle_has_energy(t))
             take_energy(p, b, scale, comm, &stages[0]);

@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "profile/read/power_cap.h"
 #include "sim/sim.h"
 
@@ -97,6 +99,8 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
         double start = t > free_s ? t : free_s;
         if (s->async == ASYNC_OVERLAP && i == 0)
             host = exposed_host(s, t, start, &s->times[i]);
+        else
+            host -= fmin(s->times[i].launch_s, s->times[i].device_s);
         spans[i] = (struct stage_span){start, host, device_of(s, i, b, start + host)};
         t = s->free_s[i] = start + spans[i].host_s + spans[i].device_s;
         host_s += spans[i].host_s;
@@ -104,11 +108,9 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
         energy_j += s->times[i].energy_j + s->times[i].wait_w * host;
     }
     s->sampled_s[b->lane] = b->load.rows > 0 ? t : 0;
-    /* host work that is not told apart from launching is that of an engine with a thread of its own
-     * for tokens */
     const bool overlaps = s->async == ASYNC_OVERLAP,
-               one_thread = overlaps && s->times[0].launch_s > 0;
-    const double answer_s = overlaps ? s->times[0].answer_s : 0;
+               one_thread = overlaps && s->times[0].one_thread;
+    const double answer_s = overlaps || s->times[0].one_thread ? s->times[0].answer_s : 0;
     *c = (struct completion){
         .ticket = ++s->tickets,
         .start_s = spans[0].start_s,

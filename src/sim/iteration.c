@@ -11,6 +11,8 @@ struct modelled {
     const struct bundle *bundle; /* of calibrated; NULL = none */
     struct groups groups;        /* n 1: one */
     bool host;
+    int64_t bout;  /* of launching's unevenness, 1 + the last one asked for, */
+    double uneven; /* and its factor */
 };
 
 static enum st open_modelled(struct arena *a, const struct predictor_params *p,
@@ -18,8 +20,11 @@ static enum st open_modelled(struct arena *a, const struct predictor_params *p,
                              const struct iteration_params *params, void **self, struct err *e)
 {
     struct modelled *x = arena_one(a, struct modelled);
-    const struct iteration_degrees degrees = {
-        .tp = p->tp, .pp = p->pp, .ep = p->ep, .expert_skew = p->expert_skew};
+    const struct iteration_degrees degrees = {.tp = p->tp,
+                                              .pp = p->pp,
+                                              .ep = p->ep,
+                                              .expert_skew = p->expert_skew,
+                                              .launching = p->launching};
     TRY(iteration_shape(a, p->model, hw, &degrees, &x->shape, e));
     x->groups = groups_new(a, x->shape.groups, model_spans(p->model));
     x->params = *params;
@@ -47,6 +52,28 @@ static enum st open_calibrated(struct arena *a, const struct predictor_params *p
     x = *self;
     x->bundle = p->bundle;
     return ST_OK;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Of stage i. The first one's host stands before the device; a later one launches as soon as the
+ * batch is built, and what shows of that is what takes longer than its device. */
+static struct stage_time time_of(const struct modelled *x, int64_t i,
+                                 const struct iteration_time *t, double ratio)
+{
+    const double launch_s = t->launch_s * x->uneven, host_s = t->host_s - t->launch_s + launch_s;
+    if (!x->host)
+        return (struct stage_time){.device_s = t->device_s * ratio};
+    if (i > 0)
+        return (struct stage_time){.device_s = larger(t->device_s, launch_s) * ratio};
+    return (struct stage_time){.host_s = host_s * ratio,
+                               .launch_s = launch_s * ratio,
+                               .answer_s = t->answer_s * ratio,
+                               .device_s = t->device_s * ratio,
+                               .one_thread = x->shape.launching.mode != LAUNCHING_UNTOLD};
 }
 
 /* Device time of all stages. */
@@ -91,12 +118,16 @@ static enum st predict_modelled(void *self, const struct batch *b, struct stage_
         batch.group = slowest(x, b, &batch, parts);
     const int64_t size = (int64_t)b->prefill_tokens + b->n_decodes;
     const double ratio = x->bundle ? bundle_replayed(x->bundle, b->n_chunks > 0, size) : 1;
+    const int64_t bout = b->iteration / LAUNCHING_BOUT + 1;
     (void)e;
+    if (bout != x->bout) {
+        x->bout = bout;
+        x->uneven = launching_unevenness(x->params.v[ITERATION_LAUNCH_SPREAD], b->iteration);
+    }
     for (int64_t i = 0; i < x->shape.stages; i++) {
         iteration_terms(&x->shape, &batch, i, &terms);
         struct iteration_time t = iteration_time(&x->params, &terms, NULL);
-        stages[i] = (struct stage_time){.host_s = x->host ? t.host_s * ratio : 0,
-                                        .device_s = t.device_s * ratio};
+        stages[i] = time_of(x, i, &t, ratio);
     }
     return ST_OK;
 }

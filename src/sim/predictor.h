@@ -20,6 +20,7 @@ struct stage_time {
     /* With batches in flight beside each other: launch_s, the last part of host_s, in which the
      * device already works at the batch; answer_s, besides, from the device's end to the tokens. */
     double launch_s, answer_s;
+    bool one_thread; /* the thread that launches takes arrivals and tokens too */
     /* Part of device_s that goes with the clock of the device, 0 = not told; of it, the share of
      * decode attention in batches with chunks. */
     double operators_s, decode_share;
@@ -32,6 +33,7 @@ struct predictor_params {
     int64_t ep; /* devices that share the experts: 0 or 1 = the shards, else a multiple of tp that
                    divides the experts */
     double expert_skew; /* how unevenly tokens choose experts: model/expert_load.h; 0 = evenly */
+    struct launching launching;                /* roofline, calibrated: of the engine */
     const struct bundle *bundle;               /* bundle: loaded for that model, tp and pp */
     bool host_overhead;                        /* bundle: add its host time per iteration */
     const char *tables;                        /* vidur_tables: folder */

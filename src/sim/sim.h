@@ -15,10 +15,11 @@
  * tokens of its lane's one before were known starts on the first stage when these have left the
  * last one. With ASYNC_OVERLAP the host works at a batch from submit_s, or from when it was done
  * with the one before; of that, the batch takes only what reaches beyond its start, so batches
- * follow each other in max(host, device). On the first stage the device may begin launch_s before
+ * follow each other in max(host, device). Without, the device works beside launch_s all the same.
+ * On the first stage the device may begin launch_s before
  * the host is done, and ends no earlier than that; the tokens are there answer_s after the last
  * stage, which holds no other batch up. The thread that launches takes arrivals and tokens too,
- * where the predictor knows launches (completion.host_until_s): the loop sees those that come
+ * where the predictor says so (completion.host_until_s): the loop sees those that come
  * meanwhile when it is done. */
 struct executor sim_executor(struct arena *a, const struct predictor *p, enum serve_async async);
 

@@ -34,6 +34,7 @@ static struct stage_time times_of(const struct machine *m, const struct batch *b
         rounded(m->token_s * (double)b->load.kv_tokens + m->row_s * (double)b->load.tokens);
     t.host_s += m->chunk_s * (double)b->n_chunks;
     t.launch_s = t.host_s * m->launch;
+    t.one_thread = true;
     return t;
 }
 

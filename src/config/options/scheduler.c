@@ -56,6 +56,17 @@ static const struct option rows[] = {
      .help = "a batch more in flight than pipeline stages, built before the tokens of the one "
              "before are known: its host time counted in full (serial), or beside the device time "
              "of that one (overlap)"},
+    {KEY(scheduler.cuda_graphs), .def = "auto",
+     .allowed = "auto|none|piecewise|full|full_decode_only|full_and_piecewise",
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .help = "which batches the engine launches as CUDA graphs, in vLLM's words (cudagraph_mode); "
+             "the host launches the kernels of others one by one, and of piecewise ones the pieces "
+             "between attentions. auto: full_and_piecewise of vllm_0_33, else nothing is known of "
+             "it and launching takes no time (predictor roofline, and calibrations)"},
+    {KEY(scheduler.graph_tokens), .unit = "tokens", .min = 1, .max = 1 << 20,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .help = "largest batch captured as a CUDA graph; vllm_0_33: what vLLM takes when unset, twice "
+             "the sequences and at most 512 (1,024 on B200)"},
 };
 
 OPTION_SECTION(scheduler, rows);

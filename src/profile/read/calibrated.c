@@ -126,6 +126,27 @@ static enum st check_format(const char *path, const char *what, enum precision s
     return err_hint(e, "calibrate runs of that format, or predictor=roofline, uncalibrated");
 }
 
+/* Files may leave out what they do not speak of: experts that are as other GEMMs, and launching
+ * that takes no time. */
+static bool may_be_missing(int i)
+{
+    return i == ITERATION_EXPERTS_EFFICIENCY || i == ITERATION_EXPERTS_LAYER_S ||
+           i == ITERATION_PIECE_LAYER_S || i == ITERATION_KERNEL_LAYER_S ||
+           i == ITERATION_KERNEL_EXPERTS_S || i == ITERATION_LAUNCH_SPREAD ||
+           i == ITERATION_ANSWER_S;
+}
+
+static void set_missing(struct calibrated *c, const struct node *map)
+{
+    const struct node *params = node_find(map, "parameters");
+    for (int i = 0; params && i < ITERATION_PARAMS; i++)
+        if (may_be_missing(i) && !node_find(params, iteration_param_table[i].name))
+            c->param[i] = (struct calibrated_param){
+                .value = i == ITERATION_EXPERTS_EFFICIENCY
+                             ? c->param[ITERATION_COMPUTE_EFFICIENCY].value
+                             : 0};
+}
+
 static enum st check_ranges(const struct calibrated *c, const struct node *map, struct err *e)
 {
     const struct node *params = node_find(map, "parameters");
@@ -133,6 +154,8 @@ static enum st check_ranges(const struct calibrated *c, const struct node *map, 
         const struct iteration_param_info *info = &iteration_param_table[i];
         const struct node *given = node_find(params, info->name);
         double v = c->param[i].value;
+        if (!given && may_be_missing(i))
+            continue;
         if (!given)
             return node_err(params ? params : map, ST_INPUT, e, "parameters.%s: missing",
                             info->name);
@@ -181,6 +204,7 @@ enum st calibrated_load(struct arena *a, const char *path, const struct model *m
     TRY(node_check_version(map, "schema_version", 1, e));
     TRY(fields_read(a, &calibrated_fields, map, c, e));
     TRY(read_peaks(a, map, &c->hardware, e));
+    set_missing(c, map);
     TRY(check_ranges(c, map, e));
     TRY(check_degree(path, "parallel.tp", c->tp, tp, e));
     TRY(check_degree(path, "parallel.pp", c->pp, pp, e));
@@ -260,7 +284,8 @@ struct calibrated *calibrated_drawn(struct arena *a, const struct calibrated *c,
             by += l[i][j] * z[j];
         if (is_hidden_host(c, i))
             continue;
-        *v = *info->unit == '1' ? *v / (1 + fmax(-by, -most)) : *v * (1 + fmax(by, -most));
+        const bool efficiency = *info->unit == '1' && i != ITERATION_LAUNCH_SPREAD;
+        *v = efficiency ? *v / (1 + fmax(-by, -most)) : *v * (1 + fmax(by, -most));
         *v = fmin(fmax(*v, info->min), info->max);
     }
     if (c->first_use_s > 0 && c->first_use_sd_s > 0)

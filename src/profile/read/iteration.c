@@ -165,8 +165,8 @@ static void add_op(const struct shaping *x, const struct op *op)
         s->layer_fixed_s += fixed_s;
 }
 
-/* Of the layers of the work: their all-reduces, and how many have experts. */
-static void add_network(const struct iteration_shape *s, double all_reduces, double expert_layers,
+/* Of the layers of the work, of which expert_layers is known. */
+static void add_network(const struct iteration_shape *s, double all_reduces,
                         struct iteration_work *w)
 {
     const struct model *m = s->model;
@@ -179,7 +179,7 @@ static void add_network(const struct iteration_shape *s, double all_reduces, dou
         w->head_link_row_s = (double)m->vocab * precision_bytes(m->dtype) * (n - 1) / n * per_byte;
     }
     if (s->groups > 1) {
-        w->all_to_alls = 2 * expert_layers;
+        w->all_to_alls = 2 * w->expert_layers;
         w->all_to_all_pair_s = w->all_to_alls * activation * s->links.exchange_s;
     }
 }
@@ -225,8 +225,8 @@ static void add_stages(struct arena *a, const struct iteration_hardware *hw,
         struct op_list ops;
         shard_stage_ops(m, s->tp, s->stages, i, &ops);
         add_ops(hw, shard, &ops, &s->by_stage[i]);
-        add_network(s, (double)shard_stage_all_reduces(m, s->stages, i),
-                    (double)shard_stage_expert_layers(m, s->stages, i), &s->by_stage[i]);
+        s->by_stage[i].expert_layers = (double)shard_stage_expert_layers(m, s->stages, i);
+        add_network(s, (double)shard_stage_all_reduces(m, s->stages, i), &s->by_stage[i]);
     }
 }
 
@@ -235,7 +235,12 @@ enum st iteration_shape(struct arena *a, const struct model *m, const struct ite
                         struct err *e)
 {
     *out = (struct iteration_shape){
-        .stages = d->pp, .groups = shard_groups(d->tp, d->ep), .tp = d->tp, .model = m};
+        .stages = d->pp,
+        .groups = shard_groups(d->tp, d->ep),
+        .tp = d->tp,
+        .launching = d->launching,
+        .model = m,
+    };
     TRY(shard_check(m, d->tp, d->pp, d->ep, e));
     TRY(need(hw->dram_bytes_per_s, "hardware.dram_gb_per_s", "the memory bandwidth", e));
     TRY(need_flop(hw, m->multiply, e));
@@ -256,7 +261,8 @@ enum st iteration_shape(struct arena *a, const struct model *m, const struct ite
     struct op_list ops;
     shard_ops(m, d->tp, &ops);
     add_ops(hw, &shard, &ops, &out->work);
-    add_network(out, (double)shard_all_reduces(m), (double)m->layers, &out->work);
+    out->work.expert_layers = m->experts > 0 ? (double)m->layers : 0;
+    add_network(out, (double)shard_all_reduces(m), &out->work);
     return ST_OK;
 }
 
@@ -349,6 +355,23 @@ static void add_layered(const struct iteration_work *w, const struct op_load *ow
         fmax(w->state_prompt_token_s * prompt, w->state_piece_token_s * (double)own->longest_chunk);
 }
 
+/* Layers of a stage that the host launches piece by piece, or kernel by kernel. */
+static void add_launch(enum launch how, struct iteration_terms *out)
+{
+    switch (how) {
+    case LAUNCH_PIECES:
+        out->piece_layers = out->layers;
+        break;
+    case LAUNCH_KERNELS:
+        out->kernel_layers = out->layers;
+        out->kernel_experts = out->expert_layers;
+        break;
+    case LAUNCH_UNTOLD:
+    case LAUNCH_GRAPH:
+        break;
+    }
+}
+
 void iteration_terms(const struct iteration_shape *s, const struct iteration_batch *b,
                      int64_t stage, struct iteration_terms *out)
 {
@@ -363,13 +386,17 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
     const double layers = (double)shard_stage_layers(s->model, s->stages, stage);
     const struct iteration_work *w = s->by_stage ? &s->by_stage[stage] : &s->work;
     const double part = s->by_stage ? 1 : layers / (double)s->model->layers;
-    const double all = (double)l->tokens, tokens = (double)own->tokens, rows = (double)own->rows;
+    const bool decodes = l->tokens <= l->seqs * queries;
+    const int64_t padded = launching_padded(&s->launching, own->tokens, decodes);
+    const double padding = (double)(padded - own->tokens), tokens = (double)padded;
+    const double all = (double)l->tokens + padding * (double)s->groups, rows = (double)own->rows;
     const double seqs = (double)own->seqs, q = (double)queries, kv = (double)own->kv_tokens;
-    const double prompt = tokens - seqs * q; /* tokens of chunks */
+    const double prompt = (double)own->tokens - seqs * q; /* tokens of chunks */
     const double pairs = (double)(own->kv_tokens_prefill + own->chunk_sq);
-    *out = (struct iteration_terms){.layers = layers};
+    *out = (struct iteration_terms){.layers = layers, .expert_layers = w->expert_layers * part};
     if (l->tokens <= 0)
         return;
+    add_launch(launching_of(&s->launching, own->tokens, decodes), out);
     out->gemm_weights = w->gemm_weights_s * part;
     out->gemm_compute = w->gemm_token_s * tokens * part;
     double pairs_sent = 0;
@@ -407,7 +434,8 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
         out->iterations = 1;
         out->sequences = (double)(l->seqs + b->chunks);
         out->chunks = (double)b->chunks;
-        out->tokens = all;
+        out->tokens = (double)l->tokens;
+        out->answers = s->launching.mode != LAUNCHING_UNTOLD;
     }
     if (last && l->rows > 0) {
         out->head_weights = w->head_weights_s;
@@ -454,17 +482,20 @@ static double times(const struct iteration_params *p, double n, enum iteration_p
 struct iteration_time iteration_time(const struct iteration_params *p,
                                      const struct iteration_terms *t, double *g)
 {
-    struct iteration_time s = {0, 0};
+    struct iteration_time s = {.answer_s = p->v[ITERATION_ANSWER_S] * t->answers};
     for (int i = 0; g && i < ITERATION_PARAMS; i++)
         g[i] = 0;
+    s.launch_s = times(p, t->piece_layers, ITERATION_PIECE_LAYER_S, g) +
+                 times(p, t->kernel_layers, ITERATION_KERNEL_LAYER_S, g) +
+                 times(p, t->kernel_experts, ITERATION_KERNEL_EXPERTS_S, g);
     s.host_s = times(p, t->iterations, ITERATION_ITERATION_S, g) +
                times(p, t->sequences, ITERATION_SEQUENCE_S, g) +
                times(p, t->chunks, ITERATION_CHUNK_S, g) +
-               times(p, t->tokens, ITERATION_TOKEN_S, g);
+               times(p, t->tokens, ITERATION_TOKEN_S, g) + s.launch_s;
     s.device_s = larger(p, t->gemm_weights, ITERATION_WEIGHTS_EFFICIENCY, t->gemm_compute,
                         ITERATION_COMPUTE_EFFICIENCY, g) +
                  larger(p, t->expert_weights, ITERATION_WEIGHTS_EFFICIENCY, t->expert_compute,
-                        ITERATION_COMPUTE_EFFICIENCY, g) +
+                        ITERATION_EXPERTS_EFFICIENCY, g) +
                  larger(p, t->head_weights, ITERATION_WEIGHTS_EFFICIENCY, t->head_compute,
                         ITERATION_COMPUTE_EFFICIENCY, g) +
                  larger(p, t->decode_kv, ITERATION_KV_EFFICIENCY, t->decode_compute,
@@ -474,6 +505,7 @@ struct iteration_time iteration_time(const struct iteration_params *p,
                  over(p, t->activations, ITERATION_ACTIVATION_EFFICIENCY, g) +
                  over(p, t->link, ITERATION_LINK_EFFICIENCY, g) +
                  times(p, t->collectives, ITERATION_COLLECTIVE_S, g) +
-                 times(p, t->layers, ITERATION_LAYER_S, g);
+                 times(p, t->layers, ITERATION_LAYER_S, g) +
+                 times(p, t->expert_layers, ITERATION_EXPERTS_LAYER_S, g);
     return s;
 }

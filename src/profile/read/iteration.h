@@ -1,5 +1,5 @@
 /* The model of an iteration: what a batch takes on a model, hardware and parallelism, from work,
- * peak rates and twelve parameters. One model with three sources of parameters: defaults
+ * peak rates and nineteen parameters. One model with three sources of parameters: defaults
  * (predictor=roofline), a fit (calibration.json), the draws of that fit's covariance.
  *
  *     shape  <- model's operator list, peaks, degrees   once     iteration_shape()
@@ -10,12 +10,19 @@
  * computes them once.
  *
  *     host   = iteration_s + sequence_s (rows + chunks) + chunk_s chunks + token_s tokens
+ *            + launch
+ *     launch = piece_layer_s layers                          of a batch in pieces,
+ *              kernel_layer_s layers + kernel_experts_s layers with experts   kernel by kernel,
+ *              the mean of a host that is slow and fast by turns (launching_unevenness)
  *     device = L(gemm_weights / weights_efficiency, gemm_compute / compute_efficiency)
- *            + the same of the experts' GEMMs, and of the LM head's
+ *            + L(expert_weights / weights_efficiency, expert_compute / experts_efficiency)
+ *            + the same as the first of the LM head's
  *            + L(decode_kv / kv_efficiency, decode_compute / attention_efficiency)
  *            + L(prefill_kv / kv_efficiency, prefill_compute / attention_efficiency)
  *            + activations / activation_efficiency
- *            + layer_s layers + collective_s collectives + link / link_efficiency
+ *            + layer_s layers + experts_layer_s layers with experts
+ *            + collective_s collectives + link / link_efficiency
+ *     answer = answer_s
  *     L(a, b) = (a^4 + b^4)^(1/4): the larger of both, 1.19 times it where they are equal
  *
  * The work is that of model/ops.c: FLOP and elements of the operators of one shard
@@ -37,6 +44,11 @@
  *                  logits, all-to-all (ep - 1) / ep of the pairs of token and expert, of the device
  *                  that receives or sends most of them, send the activations / tp
  *
+ * The device works while the host launches, and is done no earlier; how a batch is launched is the
+ * engine's (launching.h), and where nothing is known of that, launch and answer are 0. Batches that
+ * are graphs compute as many tokens as were captured. Each stage launches its layers itself: a
+ * later one takes at least as long.
+ *
  * Layers, and what is per layer, are spread over the stages (model/shard.h); where layers differ a
  * stage has the work of the kinds that it holds. The first has the
  * embedding and the host's time, the last the LM head. At ep > tp a sequence lives on one group,
@@ -49,24 +61,33 @@
 #define PROFILE_READ_ITERATION_H
 
 #include "model/expert_load.h"
+#include "profile/read/launching.h"
 #include "profile/read/links.h"
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Efficiencies are fractions of a peak, in (0, 1.2]; others seconds, >= 0. */
+/* Efficiencies are fractions of a peak, in (0, 1.2]; launch_spread is a number; others are seconds,
+ * >= 0. */
 enum iteration_param {
     ITERATION_WEIGHTS_EFFICIENCY,    /* of hardware.dram_gb_per_s, reading weights */
     ITERATION_KV_EFFICIENCY,         /* of the same, reading keys and values */
     ITERATION_ACTIVATION_EFFICIENCY, /* of the same, activations */
     ITERATION_COMPUTE_EFFICIENCY,    /* of the peak of the format that GEMMs multiply in */
+    ITERATION_EXPERTS_EFFICIENCY,    /* the same, in the grouped products of experts */
     ITERATION_ATTENTION_EFFICIENCY,  /* of the peak of the activations' format, in attention */
     ITERATION_LINK_EFFICIENCY,       /* of hardware.link_gb_per_s */
     ITERATION_COLLECTIVE_S,          /* latency of one collective */
-    ITERATION_LAYER_S,               /* launches and gaps between the kernels of a layer */
+    ITERATION_LAYER_S,               /* gaps between the kernels of a layer */
+    ITERATION_EXPERTS_LAYER_S,       /* the same of experts: sorting, more kernels */
     ITERATION_ITERATION_S,           /* host, per iteration */
     ITERATION_SEQUENCE_S,            /* host, per decode row and per chunk */
     ITERATION_CHUNK_S,               /* host, per prefill chunk, besides */
     ITERATION_TOKEN_S,               /* host, per token computed */
+    ITERATION_PIECE_LAYER_S,         /* host, to launch a layer in pieces */
+    ITERATION_KERNEL_LAYER_S,        /* host, to launch a layer kernel by kernel */
+    ITERATION_KERNEL_EXPERTS_S,      /* host, to launch a layer's experts so, besides */
+    ITERATION_LAUNCH_SPREAD,         /* standard deviation of ln of these three, in bouts */
+    ITERATION_ANSWER_S,              /* host, from the device's end to the tokens */
     ITERATION_PARAMS,
 };
 
@@ -121,6 +142,7 @@ struct iteration_work {
     double layer_fixed_s; /* activations of the layers: norm weights, biases */
     double layer_token_s, layer_expert_token_s;
     double first_token_s, last_row_s;             /* activations before and after the layers */
+    double expert_layers;                         /* layers with experts */
     double decode_row_s, prefill_token_s;         /* queries and outputs of attention */
     double layer_collectives, layer_link_token_s; /* all layers */
     double all_to_alls, all_to_all_pair_s;        /* all layers; per token and expert */
@@ -139,6 +161,7 @@ struct iteration_work {
 
 struct iteration_shape {
     int64_t stages, groups, tp;
+    struct launching launching;
     struct expert_load load;   /* of the busiest device, where groups share experts, or skewed */
     bool skewed;               /* experts_hit is load's on one device, too */
     const struct model *model; /* borrowed */
@@ -156,6 +179,7 @@ struct iteration_degrees {
     int64_t tp, pp; /* >= 1 */
     int64_t ep;     /* 0 or 1 = the shards */
     double expert_skew;
+    struct launching launching; /* of the engine */
 };
 enum st iteration_shape(struct arena *a, const struct model *m, const struct iteration_hardware *hw,
                         const struct iteration_degrees *degrees, struct iteration_shape *out,
@@ -182,8 +206,9 @@ struct iteration_terms {
     double prefill_kv, prefill_compute;
     double activations, link;
     /* counts; those of the host are 0 on all stages but the first */
-    double layers, collectives;
-    double iterations, sequences, chunks, tokens;
+    double layers, expert_layers, collectives;
+    double piece_layers, kernel_layers, kernel_experts; /* launched so */
+    double iterations, sequences, chunks, tokens, answers;
 };
 
 /* Of one stage, 0 .. stages - 1. */
@@ -192,6 +217,8 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
 
 struct iteration_time {
     double host_s, device_s;
+    double launch_s; /* the last part of host_s, beside the device */
+    double answer_s; /* besides */
 };
 /* gradient: d(host + device) / d(parameter), [ITERATION_PARAMS]; NULL = not needed. */
 struct iteration_time iteration_time(const struct iteration_params *p,

@@ -13,18 +13,32 @@ const struct iteration_param_info iteration_param_table[ITERATION_PARAMS] = {
                                          "part of the memory bandwidth at which activations move"},
     [ITERATION_COMPUTE_EFFICIENCY] = {"compute_efficiency", "1", EFFICIENCY, 0.2,
                                       "part of the arithmetic peak that GEMMs reach"},
+    [ITERATION_EXPERTS_EFFICIENCY] = {"experts_efficiency", "1", EFFICIENCY, 0.4,
+                                      "part of the arithmetic peak that grouped products of "
+                                      "experts reach"},
     [ITERATION_ATTENTION_EFFICIENCY] = {"attention_efficiency", "1", EFFICIENCY, 0.4,
                                         "part of the arithmetic peak that attention reaches"},
     [ITERATION_LINK_EFFICIENCY] = {"link_efficiency", "1", EFFICIENCY, 0.4,
                                    "part of the link bandwidth that collectives reach"},
     [ITERATION_COLLECTIVE_S] = {"collective_s", "s", SECONDS, 0.5, "latency of a collective"},
-    [ITERATION_LAYER_S] = {"layer_s", "s", SECONDS, 0.7,
-                           "launches and gaps between the kernels of a layer"},
+    [ITERATION_LAYER_S] = {"layer_s", "s", SECONDS, 0.7, "gaps between the kernels of a layer"},
+    [ITERATION_EXPERTS_LAYER_S] = {"experts_layer_s", "s", SECONDS, 0.7,
+                                   "sorting and gaps between the kernels of a layer's experts"},
     [ITERATION_ITERATION_S] = {"iteration_s", "s", SECONDS, 0.7, "host time of an iteration"},
     [ITERATION_SEQUENCE_S] = {"sequence_s", "s", SECONDS, 1,
                               "host time per decode row and per prefill chunk"},
     [ITERATION_CHUNK_S] = {"chunk_s", "s", SECONDS, 1, "further host time per prefill chunk"},
     [ITERATION_TOKEN_S] = {"token_s", "s", SECONDS, 1, "host time per token computed"},
+    [ITERATION_PIECE_LAYER_S] = {"piece_layer_s", "s", SECONDS, 0.4,
+                                 "host time to launch a layer in pieces"},
+    [ITERATION_KERNEL_LAYER_S] = {"kernel_layer_s", "s", SECONDS, 0.4,
+                                  "host time to launch a layer kernel by kernel"},
+    [ITERATION_KERNEL_EXPERTS_S] = {"kernel_experts_s", "s", SECONDS, 0.4,
+                                    "host time to launch a layer's experts so, besides"},
+    [ITERATION_LAUNCH_SPREAD] = {"launch_spread", "1", 0, 1, 0.5,
+                                 "standard deviation of the logarithm of what launching takes"},
+    [ITERATION_ANSWER_S] = {"answer_s", "s", SECONDS, 0.5,
+                            "host time from the device's end to the tokens"},
 };
 
 bool iteration_param_find(struct sv name, enum iteration_param *out)
@@ -39,9 +53,9 @@ bool iteration_param_find(struct sv name, enum iteration_param *out)
 }
 
 /* Parts of the peaks that GEMMs reach: reading weights for 1 to 16 tokens, and computing for 4,096
- * and more. */
+ * and more; and experts' for 8,192 and more. */
 struct gemm {
-    double weights, compute;
+    double weights, compute, experts;
 };
 
 static struct gemm gemm_of(enum precision multiply)
@@ -49,9 +63,9 @@ static struct gemm gemm_of(enum precision multiply)
     switch (multiply) {
     case PRECISION_FP8:
     case PRECISION_INT8:
-        return (struct gemm){0.75, 0.57};
+        return (struct gemm){0.75, 0.57, 0.28};
     case PRECISION_FP4:
-        return (struct gemm){0.63, 0.50};
+        return (struct gemm){0.63, 0.50, 0.27};
     case PRECISION_FP32:
     case PRECISION_TF32:
     case PRECISION_BF16:
@@ -60,7 +74,7 @@ static struct gemm gemm_of(enum precision multiply)
     case PRECISIONS:
         break;
     }
-    return (struct gemm){0.85, 0.77};
+    return (struct gemm){0.85, 0.77, 0.46};
 }
 
 struct iteration_params iteration_defaults(enum precision multiply)
@@ -71,13 +85,20 @@ struct iteration_params iteration_defaults(enum precision multiply)
         [ITERATION_KV_EFFICIENCY] = 0.80,
         [ITERATION_ACTIVATION_EFFICIENCY] = 0.70,
         [ITERATION_COMPUTE_EFFICIENCY] = gemm.compute,
+        [ITERATION_EXPERTS_EFFICIENCY] = gemm.experts,
         [ITERATION_ATTENTION_EFFICIENCY] = 0.50,
         [ITERATION_LINK_EFFICIENCY] = 0.60,
         [ITERATION_COLLECTIVE_S] = 6e-6,
         [ITERATION_LAYER_S] = 36e-6,
+        [ITERATION_EXPERTS_LAYER_S] = 20e-6,
         [ITERATION_ITERATION_S] = 1.5e-3,
         [ITERATION_SEQUENCE_S] = 15e-6,
         [ITERATION_CHUNK_S] = 100e-6,
         [ITERATION_TOKEN_S] = 0,
+        [ITERATION_PIECE_LAYER_S] = 0.29e-3,
+        [ITERATION_KERNEL_LAYER_S] = 0.75e-3,
+        [ITERATION_KERNEL_EXPERTS_S] = 0.94e-3,
+        [ITERATION_LAUNCH_SPREAD] = 0.20,
+        [ITERATION_ANSWER_S] = 2.0e-3,
     }};
 }

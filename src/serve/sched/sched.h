@@ -67,7 +67,8 @@ struct sched_ops {
     void (*next_batch)(struct replica *r, int32_t lane);
     /* The most tokens a batch can hold; `longest` as in serve_max_batch_tokens. */
     int64_t (*max_batch_tokens)(const struct serve_params *p, int64_t longest);
-    /* Optional: the engine's own token_budget and batch_cap for that hardware where they are 0. */
+    /* Optional: the engine's own token_budget, batch_cap and launching for that hardware where they
+     * are 0. */
     enum st (*defaults)(struct serve_params *p, const struct sched_hardware *hw, struct err *e);
     /* Optional: further checks of the parameters. */
     enum st (*check)(const struct serve_params *p, struct err *e);

@@ -227,7 +227,8 @@ static const struct {
 } by_memory[] = {{160, 16384, 1024}, {70, 8192, 1024}, {0, 2048, 256}};
 enum { SMALL_GPU = 2, CPU_TOKENS = 2048, CPU_SEQUENCES = 128 }; /* CPU: of each device */
 
-static enum st defaults(struct serve_params *p, const struct sched_hardware *hw, struct err *e)
+static enum st batch_defaults(struct serve_params *p, const struct sched_hardware *hw,
+                              struct err *e)
 {
     if (p->token_budget && p->batch_cap)
         return ST_OK;
@@ -256,6 +257,31 @@ static enum st defaults(struct serve_params *p, const struct sched_hardware *hw,
     p->token_budget = tokens;
     if (p->batch_cap == 0)
         p->batch_cap = sequences < tokens ? sequences : tokens;
+    return ST_OK;
+}
+
+/* Decode steps as one graph, others in pieces, up to twice the sequences (vllm/config/vllm.py,
+ * _set_cudagraph_sizes). */
+static void launching_defaults(struct serve_params *p, const struct sched_hardware *hw)
+{
+    const bool blackwell =
+        hw->id && (strncmp(hw->id, "b200", 4) == 0 || strncmp(hw->id, "gb200", 5) == 0);
+    const int64_t most = blackwell ? 1024 : 512;
+    struct launching *l = &p->launching;
+    if (l->mode == LAUNCHING_UNTOLD)
+        l->mode =
+            hw->id && strcmp(hw->id, "cpu") == 0 ? LAUNCHING_UNTOLD : LAUNCHING_FULL_AND_PIECEWISE;
+    if (l->tokens > 0 || l->mode == LAUNCHING_UNTOLD || l->mode == LAUNCHING_NONE)
+        return;
+    l->tokens = 2 * p->batch_cap < most ? 2 * p->batch_cap : most;
+    if (p->token_budget < l->tokens)
+        l->tokens = p->token_budget;
+}
+
+static enum st defaults(struct serve_params *p, const struct sched_hardware *hw, struct err *e)
+{
+    TRY(batch_defaults(p, hw, e));
+    launching_defaults(p, hw);
     return ST_OK;
 }
 

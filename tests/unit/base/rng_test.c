@@ -69,6 +69,9 @@ static void distributions_have_their_moments(void **state)
     check_moments(rng_unit, 0.5, 1.0 / 12, 1.0 / 80);
     check_moments(rng_exponential, 1, 1, 9);
     check_moments(rng_normal, 0, 1, 3);
+    assert_near(rng_normal_at(0.5), 0, 1e-12);
+    assert_near(rng_normal_at(0.975), 1.959963984540054, 1e-9);
+    assert_near(rng_normal_at(0.025), -1.959963984540054, 1e-9);
     check_moments(gamma_small, 0.25, 0.25, 3 * 0.25 * 0.25 + 6 * 0.25); /* 3k^2 + 6k */
     check_moments(gamma_large, 4, 4, 3 * 16 + 6 * 4);
 }

@@ -46,7 +46,7 @@ static void open_service(struct test *t, struct service *s)
                             .max_model_len = 4096,
                             .async = ASYNC_OVERLAP}}};
     assert_ok(predictor_find("roofline", &s->trial.predictor, &t->e), t);
-    assert_ok(iteration_shape(t->a, &small, &peaks, &(struct iteration_degrees){1, 1, 1, 0},
+    assert_ok(iteration_shape(t->a, &small, &peaks, &(struct iteration_degrees){1, 1, 1, 0, {0}},
                               &s->shape, &t->e),
               t);
     theta_prior_roofline(&small, &s->shape, &s->prior);

@@ -47,8 +47,9 @@ static struct iteration_terms terms_of(struct test *t, const struct model *m, in
 {
     struct iteration_shape s;
     struct iteration_terms x;
-    assert_ok(iteration_shape(t->a, m, &gpu, &(struct iteration_degrees){tp, pp, ep, 0}, &s, &t->e),
-              t);
+    assert_ok(
+        iteration_shape(t->a, m, &gpu, &(struct iteration_degrees){tp, pp, ep, 0, {0}}, &s, &t->e),
+        t);
     iteration_terms(&s, b, stage, &x);
     return x;
 }
@@ -203,11 +204,64 @@ static void drafts_share_their_row_of_keys(void **state)
     assert_near_rel(x.gemm_compute, 4 * y.gemm_compute, 1e-12);
 }
 
+static struct iteration_terms launched(struct test *t, const struct model *m,
+                                       const struct launching *l, const struct iteration_batch *b)
+{
+    struct iteration_shape s;
+    struct iteration_terms x;
+    const struct iteration_degrees degrees = {.tp = 2, .pp = 2, .ep = 1, .launching = *l};
+    assert_ok(iteration_shape(t->a, m, &gpu, &degrees, &s, &t->e), t);
+    iteration_terms(&s, b, 0, &x);
+    return x;
+}
+
+/* The host launches a stage's layers as their batch is captured, and answers; untold it does
+ * neither. Of the layers of Mixtral a stage has half. */
+static void layers_are_launched(void **state)
+{
+    struct test *t = *state;
+    const struct model m = mixtral();
+    const struct iteration_batch decodes = {
+        .load = {.tokens = 3, .rows = 3, .seqs = 3, .kv_tokens = 300}};
+    const double half = (double)m.layers / 2;
+    const struct iteration_params p = iteration_defaults(PRECISION_BF16);
+    const struct {
+        struct launching l;
+        const struct iteration_batch *b;
+        double pieces, kernels, tokens; /* layers; tokens that are computed */
+    } cases[] = {
+        {{LAUNCHING_UNTOLD, 0}, &mixed, 0, 0, 30},
+        {{LAUNCHING_FULL_AND_PIECEWISE, 512}, &mixed, half, 0, 32},
+        {{LAUNCHING_FULL_AND_PIECEWISE, 512}, &decodes, 0, 0, 4},
+        {{LAUNCHING_FULL_AND_PIECEWISE, 16}, &mixed, 0, half, 30},
+        {{LAUNCHING_NONE, 0}, &decodes, 0, half, 3},
+    };
+    struct iteration_terms one = launched(t, &m, &cases[4].l, &decodes);
+    const double token = one.gemm_compute / 3;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct iteration_terms x = launched(t, &m, &cases[i].l, cases[i].b);
+        const struct iteration_time s = iteration_time(&p, &x, NULL);
+        const double untold = cases[i].l.mode == LAUNCHING_UNTOLD;
+        assert_near(x.piece_layers, cases[i].pieces, 0);
+        assert_near(x.kernel_layers, cases[i].kernels, 0);
+        assert_near(x.kernel_experts, cases[i].kernels, 0); /* every layer has experts */
+        assert_near_rel(x.gemm_compute, token * cases[i].tokens, 1e-12);
+        assert_near_rel(s.launch_s,
+                        cases[i].pieces * p.v[ITERATION_PIECE_LAYER_S] +
+                            cases[i].kernels *
+                                (p.v[ITERATION_KERNEL_LAYER_S] + p.v[ITERATION_KERNEL_EXPERTS_S]),
+                        1e-12);
+        assert_true(s.host_s > s.launch_s);
+        assert_near(s.answer_s, untold ? 0 : p.v[ITERATION_ANSWER_S], 0);
+    }
+}
+
 static void gradient_is_the_slope(void **state)
 {
     struct test *t = *state;
     struct model m = mixtral();
-    struct iteration_terms x = terms_of(t, &m, 2, 2, 1, &mixed, 0);
+    const struct launching kernels = {.mode = LAUNCHING_NONE};
+    struct iteration_terms x = launched(t, &m, &kernels, &mixed);
     struct iteration_params p = iteration_defaults(PRECISION_BF16);
     p.v[ITERATION_TOKEN_S] = 1e-6;
     double g[ITERATION_PARAMS];
@@ -216,13 +270,15 @@ static void gradient_is_the_slope(void **state)
     for (int i = 0; i < ITERATION_PARAMS; i++) {
         struct iteration_params up = p, down = p;
         double h = p.v[i] * 1e-5;
+        const bool other_launch = i == ITERATION_PIECE_LAYER_S;
+        const bool beside = i == ITERATION_LAUNCH_SPREAD || i == ITERATION_ANSWER_S;
         up.v[i] += h;
         down.v[i] -= h;
         struct iteration_time a = iteration_time(&up, &x, NULL),
                               b = iteration_time(&down, &x, NULL);
         double slope = (a.host_s + a.device_s - b.host_s - b.device_s) / (2 * h);
         assert_near(g[i], slope, 1e-6 * (fabs(slope) + s.device_s));
-        assert_true(fabs(slope) > 0);
+        assert_true((fabs(g[i]) > 0) == !(other_launch || beside));
     }
 }
 
@@ -248,28 +304,31 @@ static void unknown_peaks_are_named(void **state)
     struct iteration_hardware hw = gpu;
     struct model m = llama;
     hw.dram_bytes_per_s = 0;
-    assert_err(iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0}, &s, &t->e),
-               ST_USAGE, t,
-               "hardware.dram_gb_per_s: the memory bandwidth of this hardware is unknown\n"
-               "hint: hardware.dram_gb_per_s= sets it; hardware= takes a group that has it");
+    assert_err(
+        iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0, {0}}, &s, &t->e),
+        ST_USAGE, t,
+        "hardware.dram_gb_per_s: the memory bandwidth of this hardware is unknown\n"
+        "hint: hardware.dram_gb_per_s= sets it; hardware= takes a group that has it");
     hw = gpu;
     hw.links.link_bytes_per_s = 0;
-    assert_ok(iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0}, &s, &t->e),
-              t);
-    assert_err(iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){2, 1, 1, 0}, &s, &t->e),
-               ST_USAGE, t,
-               "hardware.link_gb_per_s: the bandwidth between devices of this hardware is unknown\n"
-               "hint: hardware.link_gb_per_s= sets it; hardware= takes a group that has it");
-    m.multiply = PRECISION_FP4;
-    assert_err(iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0}, &s, &t->e),
-               ST_USAGE, t,
-               "hardware.peak_tflops.fp4: the arithmetic peak in that format of this hardware is "
-               "unknown\nhint: hardware.peak_tflops.fp4= sets it; a GPU without such units has the "
-               "peak of the format that servers multiply in there, bf16 for fp8 and fp4; hardware= "
-               "takes a group that has it");
+    assert_ok(
+        iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0, {0}}, &s, &t->e), t);
     assert_err(
-        iteration_shape(t->a, &llama, &gpu, &(struct iteration_degrees){3, 1, 1, 0}, &s, &t->e),
-        ST_USAGE, t, "parallel.tp: 3 shards do not divide the 16 heads of llama");
+        iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){2, 1, 1, 0, {0}}, &s, &t->e),
+        ST_USAGE, t,
+        "hardware.link_gb_per_s: the bandwidth between devices of this hardware is unknown\n"
+        "hint: hardware.link_gb_per_s= sets it; hardware= takes a group that has it");
+    m.multiply = PRECISION_FP4;
+    assert_err(
+        iteration_shape(t->a, &m, &hw, &(struct iteration_degrees){1, 1, 1, 0, {0}}, &s, &t->e),
+        ST_USAGE, t,
+        "hardware.peak_tflops.fp4: the arithmetic peak in that format of this hardware is "
+        "unknown\nhint: hardware.peak_tflops.fp4= sets it; a GPU without such units has the "
+        "peak of the format that servers multiply in there, bf16 for fp8 and fp4; hardware= "
+        "takes a group that has it");
+    assert_err(iteration_shape(t->a, &llama, &gpu, &(struct iteration_degrees){3, 1, 1, 0, {0}}, &s,
+                               &t->e),
+               ST_USAGE, t, "parallel.tp: 3 shards do not divide the 16 heads of llama");
 }
 
 static void parameters_have_names_and_ranges(void **state)
@@ -298,7 +357,7 @@ static void skew_reads_fewer_experts(void **state)
         const double skew[] = {0, 0.5, 2};
         struct iteration_shape s;
         struct iteration_terms x;
-        const struct iteration_degrees degrees = {1, 1, 1, skew[k]};
+        const struct iteration_degrees degrees = {1, 1, 1, skew[k], {0}};
         assert_ok(iteration_shape(t->a, &m, &gpu, &degrees, &s, &t->e), t);
         const struct iteration_batch b = {
             .load = {.tokens = 4, .rows = 4, .seqs = 4, .kv_tokens = 40}};
@@ -320,7 +379,7 @@ int main(void)
         TEST(devices_share_the_work_and_talk),  TEST(a_sequence_lives_on_one_group),
         TEST(drafts_share_their_row_of_keys),   TEST(gradient_is_the_slope),
         TEST(the_larger_of_two_binds),          TEST(unknown_peaks_are_named),
-        TEST(parameters_have_names_and_ranges),
+        TEST(parameters_have_names_and_ranges), TEST(layers_are_launched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
