@@ -30,11 +30,12 @@ struct service {
 };
 
 /* Source of the times of engine=sim. */
-static enum st open_predictor(struct service *s, struct err *e)
+static enum st open_predictor(struct service *s, struct engine_plan *plan, struct err *e)
 {
     struct predictor_params params;
     TRY(job_predictor(s->c, &s->m, &params, &s->predictor, e));
     job_predictor_async(s->c, &params, &s->serve);
+    TRY(job_predictor_blocks(s->c, &params, &s->serve, plan, e));
     const char *const remarks[] = {
         job_predictor_uncalibrated(s->c, &s->predictor), job_predictor_settings(s->c, &params),
         job_predictor_disturbed(s->c, &params), job_predictor_warning(s->c, &params)};
@@ -86,7 +87,7 @@ static enum st open_engine(struct service *s, struct err *e)
     s->serve.warmup_requests = 0;
     TRY(serve_check_params(&s->serve, e));
     if (s->engine->needs & ENGINE_PREDICTOR)
-        TRY(open_predictor(s, e));
+        TRY(open_predictor(s, &plan, e));
     const int64_t block_bytes =
         s->serve.block_size * model_kv_bytes_held(&s->m.m, (int)dtype_bytes(plan.dtype));
     const struct job_engine how = {

@@ -76,7 +76,7 @@ static enum st simulate(struct job_context *c, struct err *e)
     TRY(job_serve_params(p, &m.m, NULL, &serve, &plan, e));
     TRY(serve_check_params(&serve, e));
     TRY(job_predictor(c, &m, &params, &predictor, e));
-    job_predictor_serving(c, &params, &serve);
+    TRY(job_predictor_serving(c, &params, &serve, &plan, e));
     const char *const remarks[] = {
         job_predictor_uncalibrated(c, &predictor), job_predictor_placement(c, &predictor),
         job_predictor_settings(c, &params), job_predictor_disturbed(c, &params),

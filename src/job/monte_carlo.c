@@ -99,7 +99,7 @@ enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e)
                        "otherwise are drawn");
     j->ops = &predictor_bundle;
     TRY(job_serve_params(p, &j->m->m, NULL, &j->serve, NULL, e));
-    job_predictor_serving(j->c, j->params, &j->serve);
+    TRY(job_predictor_serving(j->c, j->params, &j->serve, NULL, e));
     TRY(job_probe_workload(j->c, j->m, &j->w, &j->ids, e));
     j->serve.concurrency = j->w.w.concurrency;
     return ST_OK;

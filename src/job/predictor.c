@@ -249,30 +249,44 @@ static const struct request_overheads *overheads_of(const struct job_context *c,
     return params->bundle ? bundle_overheads(params->bundle) : NULL;
 }
 
-/* Engines that compute keep every block of every layer, so their blocks are not those of KV
- * groups. */
-static void tell_kept_blocks(const struct job_context *c, const struct predictor_params *params,
-                             const struct serve_params *serve)
+/* Our own engines keep every block of every layer; a worker's engine may do otherwise. */
+static bool keeps_every_block(const struct job_context *c, const struct predictor_params *params)
 {
     const struct node *meta = params->bundle ? bundle_meta(params->bundle) : NULL;
-    if (serve->kv_groups.n > 0 && meta && node_find(meta, "device") &&
-        config_origin(c->config, "scheduler.hybrid_kv_cache") <= ORIGIN_DEFAULT)
-        log_warn("the bundle was measured on an engine that keeps every block of every layer, and "
-                 "windows have blocks of their own here; scheduler.hybrid_kv_cache=false simulates "
-                 "that engine");
+    return meta && node_find(meta, "device") && !node_find(meta, "worker") &&
+           config_origin(c->config, "scheduler.hybrid_kv_cache") <= ORIGIN_DEFAULT;
 }
 
-void job_predictor_serving(const struct job_context *c, const struct predictor_params *params,
-                           struct serve_params *serve)
+enum st job_predictor_blocks(const struct job_context *c, const struct predictor_params *params,
+                             struct serve_params *serve, struct engine_plan *plan, struct err *e)
+{
+    struct plan whole = *c->plan;
+    struct serve_params again;
+    if (serve->kv_groups.n == 0 || !whole.scheduler.hybrid_kv_cache ||
+        !keeps_every_block(c, params))
+        return ST_OK;
+    log_info("the bundle was measured on an engine that keeps every block of every layer: so does "
+             "this one; scheduler.hybrid_kv_cache=true frees those behind windows");
+    whole.scheduler.hybrid_kv_cache = false;
+    TRY(job_serve_params(&whole, params->model, NULL, &again, plan, e));
+    serve->kv_groups = again.kv_groups;
+    serve->num_blocks = again.num_blocks;
+    serve->batch_cap = again.batch_cap;
+    return ST_OK;
+}
+
+enum st job_predictor_serving(const struct job_context *c, const struct predictor_params *params,
+                              struct serve_params *serve, struct engine_plan *plan, struct err *e)
 {
     const struct request_overheads *o = overheads_of(c, params);
     job_predictor_async(c, params, serve);
-    tell_kept_blocks(c, params, serve);
+    TRY(job_predictor_blocks(c, params, serve, plan, e));
     if (o)
         serve->overheads = (struct serve_overheads){.first_token_s = o->first_token_s,
                                                     .prompt_token_s = o->prompt_token_s,
                                                     .completion_s = o->completion_s,
                                                     .stream_s = o->stream_s};
+    return ST_OK;
 }
 
 /* Parameters and peaks of the iteration model, where that predicts. */

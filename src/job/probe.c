@@ -111,9 +111,9 @@ enum st job_probe_open(const struct job_context *c, struct job_probe *out, struc
     struct engine_plan plan;
     TRY(job_serve_params(p, &out->m.m, NULL, &out->serve, &plan, e));
     TRY(serve_check_params(&out->serve, e));
-    out->setup = job_setup_of(c, &out->m.m, NULL, &plan, &out->serve);
     TRY(job_predictor(c, &out->m, &out->params, &out->predictor, e));
-    job_predictor_serving(c, &out->params, &out->serve);
+    TRY(job_predictor_serving(c, &out->params, &out->serve, &plan, e));
+    out->setup = job_setup_of(c, &out->m.m, NULL, &plan, &out->serve);
     struct probe_sim_params params = {
         .predictor = &out->predictor,
         .bundle = out->params.bundle,

@@ -33,9 +33,14 @@ void job_predictor_facts(const struct job_context *c, const struct predictor_par
 /* From the bundle, where scheduler.async_scheduling is not chosen: that host and device overlap. */
 void job_predictor_async(const struct job_context *c, const struct predictor_params *params,
                          struct serve_params *serve);
-/* That, and what requests pay outside the engine, from predictor.request_overheads. */
-void job_predictor_serving(const struct job_context *c, const struct predictor_params *params,
-                           struct serve_params *serve);
+/* From the bundle, where scheduler.hybrid_kv_cache is not chosen: our own engines keep every block
+ * of every layer, so *serve and *plan (may be NULL) are those of hybrid_kv_cache=false. *serve and
+ * *plan: as job_serve_params made them, of a simulation. */
+enum st job_predictor_blocks(const struct job_context *c, const struct predictor_params *params,
+                             struct serve_params *serve, struct engine_plan *plan, struct err *e);
+/* Both, and what requests pay outside the engine, from predictor.request_overheads. */
+enum st job_predictor_serving(const struct job_context *c, const struct predictor_params *params,
+                              struct serve_params *serve, struct engine_plan *plan, struct err *e);
 
 /* Remark for results: no host time although it was requested, a draft model that takes no memory.
  * NULL = none. */
