@@ -140,6 +140,25 @@ static void pack(struct cache *c, int64_t rank)
     c->packed_fp4 = rank / 2 + rank / FP4_GROUP + ROTATED;
 }
 
+/* Whether the layer takes another one's selection: as listed, by "FSSF", or but every so manieth.
+ */
+static bool shares_index(struct reading *r, int64_t layer)
+{
+    const char *const *types = read_layer_words(r, "indexer_types");
+    const struct node *pattern = read_node(r, "index_topk_pattern");
+    const int64_t every = read_int(r, "index_topk_freq", 1, MAX_LAYERS, 1);
+    const int64_t offset = read_int(r, "index_skip_topk_offset", 0, MAX_LAYERS, 2);
+    read_ignore(r, "index_share_for_mtp_iteration");
+    if (types)
+        return strcmp(types[layer], "shared") == 0;
+    if (pattern && pattern->kind != NODE_STR)
+        reading_fail(r, pattern, "index_topk_pattern: expected a string, got %s",
+                     node_kind_name(pattern->kind));
+    if (pattern)
+        return (size_t)layer < pattern->s.n && pattern->s.p[layer] == 'S';
+    return layer + 1 > offset && (layer + 1 - offset) % every != 0;
+}
+
 /* MLA: q of a low rank, or not; keys and values of one latent vector, to which each head's part of
  * kv_b_proj is applied, and a rotated part that all heads share. What is cached is that latent
  * vector and the rotated part: one head for all, so every shard holds it. */
@@ -185,14 +204,12 @@ void attention_latent(struct reading *r, const struct layers *l, int64_t layer,
     w->vectors = norms(r) + q_rank + rank;
     if (family_is(r, r->family->sinks))
         w->vectors += heads;
-    const char *const *types = read_layer_words(r, "indexer_types");
-    read_ignore(r, "index_topk_freq|index_skip_topk_offset|index_share_for_mtp_iteration|"
-                   "index_topk_pattern");
+    const bool shared = shares_index(r, layer);
     const bool sparse = strcmp(family_layer_word(l, layer), "full_attention") != 0;
-    if (!read_has(r, "index_topk") || !sparse)
+    if (!read_knows(r, "index_topk") || !sparse)
         return;
     pack(&out->caches[0], rank);
-    if (types && strcmp(types[layer], "shared") == 0) { /* takes another layer's selection */
+    if (shared) {
         out->top_k = read_int(r, "index_topk", 1, MAX_POSITIONS, READ_REQUIRED);
         read_ignore(r, "index_head_dim|index_n_heads");
     } else {

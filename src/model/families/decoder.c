@@ -24,39 +24,28 @@ int64_t family_norm_params(const struct reading *r)
     return vectors[r->family->norm] * r->s->hidden;
 }
 
-/* A size of the class, where there is one. */
-static int64_t or_required(int64_t size)
-{
-    return size ? size : READ_REQUIRED;
-}
-
 int64_t family_heads(struct reading *r)
 {
-    return read_int(r, "num_attention_heads|n_head|n_heads|num_heads", 1, MAX_HEADS,
-                    or_required(family_defaults(r)->heads));
+    return read_int(r, "num_attention_heads|n_head|n_heads|num_heads", 1, MAX_HEADS, READ_REQUIRED);
 }
 
 /* multi_query: one for all, unless a count is given. Without one that of the class, unless heads of
  * that number cannot share so many; as many as there are heads where it is null. */
 int64_t family_kv_heads(struct reading *r)
 {
+    const char *const names = "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num";
     const bool one = read_flag(r, "multi_query", false);
-    const int64_t heads = family_heads(r), of_class = family_defaults(r)->kv_heads;
-    const bool takes =
-        of_class > 0 && heads % of_class == 0 && !read_stands(r, "num_key_value_heads");
-    return read_int(r, "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num", 1,
-                    MAX_HEADS,
-                    one     ? 1
-                    : takes ? of_class
-                            : heads);
+    const int64_t heads = family_heads(r), all = one ? 1 : heads;
+    int64_t own;
+    if (read_stands(r, names))
+        return read_int(r, names, 1, MAX_HEADS, all);
+    return family_class_size(r->sizes, names, &own) && heads % own == 0 ? own : all;
 }
 
 int64_t family_head_dim(struct reading *r)
 {
     const int64_t heads = family_heads(r);
-    const int64_t of_class = read_stands(r, "head_dim") ? 0 : family_defaults(r)->head_dim;
-    const int64_t dim = read_int(r, "head_dim|kv_channels|attention_head_dim", 1, MAX_HEAD_DIM,
-                                 of_class ? of_class : r->family->head_dim);
+    const int64_t dim = read_int(r, "head_dim|kv_channels|attention_head_dim", 1, MAX_HEAD_DIM, 0);
     if (dim != 0)
         return dim;
     if (r->s->hidden % heads != 0)
@@ -86,47 +75,52 @@ const char *family_layer_word(const struct layers *l, int64_t layer)
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-/* Qwen's: only with use_sliding_window, from layer max_window_layers on, which is 28 in the class.
- */
-static const bool *qwen_windows(struct reading *r)
+static const bool *windows_from(struct reading *r, int64_t first)
 {
     bool *out = arena_array(r->a, bool, r->s->layers);
-    const int64_t from = read_int(r, "max_window_layers", 0, MAX_LAYERS, 28);
-    const bool used = read_flag(r, "use_sliding_window", false) && read_has(r, "sliding_window");
-    for (int64_t i = 0; i < r->s->layers; i++)
-        out[i] = used && i >= from;
+    for (int64_t i = first; i < r->s->layers; i++)
+        out[i] = true;
     return out;
 }
 
-static const bool *pattern_windows(struct reading *r, int64_t pattern)
+static const bool *windows_but_every(struct reading *r, int64_t pattern, enum family_full full)
 {
-    bool *out = arena_array(r->a, bool, r->s->layers);
-    for (int64_t i = 0; i < r->s->layers; i++)
-        out[i] = pattern > 0 && (i + 1) % pattern != 0;
+    const int64_t layers = r->s->layers;
+    bool *out = arena_array(r->a, bool, layers);
+    for (int64_t i = 0; i < layers; i++) {
+        const int64_t at = full == FULL_LAST ? i + 1 : full == FULL_FIRST ? i : layers - 1 - i;
+        out[i] = at % pattern != 0;
+    }
     return out;
 }
 
+/* Without layer_types. vLLM's, where it differs from transformers (families.c). */
 static const bool *window_layers(struct reading *r)
 {
     const struct family *f = r->family;
     const char *const every =
         "sliding_window_pattern|global_attn_every_n_layers|_sliding_window_pattern";
     const struct node *pattern = read_node(r, every);
-    if (pattern && pattern->kind == NODE_INT)
-        return pattern_windows(r, read_int(r, every, 1, MAX_LAYERS, 1));
-    if (pattern) /* "LLLG" */
+    const bool asked = read_flag(r, "use_sliding_window", f->windows == WINDOWS_ALL);
+    const int64_t late = read_int(r, "max_window_layers", 0, MAX_LAYERS, 28); /* Qwen's */
+    const bool window = read_knows(r, "sliding_window");
+    if (pattern && pattern->kind != NODE_INT) /* "LLLG" */
         reading_fail(r, pattern, "sliding_window_pattern: expected an integer, got %s",
                      node_kind_name(pattern->kind));
+    if (read_stands(r, "sliding_window") && !window)
+        return windows_from(r, r->s->layers);
+    if (f->windows == WINDOWS_LISTED && asked && window)
+        reading_fail(r, read_node(r, "use_sliding_window"),
+                     "use_sliding_window: which layers of %s have a window is not known without "
+                     "layer_types",
+                     r->s->family);
+    if (read_knows(r, every))
+        return windows_but_every(r, read_int(r, every, 1, MAX_LAYERS, 1), FULL_LAST);
     if (f->window_pattern)
-        return pattern_windows(r, f->window_pattern);
-    if (f->all_windows && read_has(r, "sliding_window") &&
-        read_flag(r, "use_sliding_window", true)) {
-        bool *out = arena_array(r->a, bool, r->s->layers);
-        for (int64_t i = 0; i < r->s->layers; i++)
-            out[i] = true;
-        return out;
-    }
-    return qwen_windows(r);
+        return windows_but_every(r, f->window_pattern, f->full);
+    if (f->windows == WINDOWS_NONE || !asked || !window)
+        return windows_from(r, r->s->layers);
+    return windows_from(r, f->windows == WINDOWS_LATE ? late : 0);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -143,17 +137,15 @@ static int64_t listed_layers(struct reading *r)
 static void read_sizes(struct reading *r)
 {
     struct structure *s = r->s;
-    const struct family_defaults *of_class = family_defaults(r);
-    s->vocab = read_int(r, "vocab_size", 1, MAX_VOCAB, or_required(of_class->vocab));
+    s->vocab = read_int(r, "vocab_size", 1, MAX_VOCAB, READ_REQUIRED);
     s->hidden = read_int(r, "hidden_size|n_embd|d_model|n_embed", 1, MAX_WIDTH, READ_REQUIRED);
     const int64_t layers = read_int(r, "num_hidden_layers|n_layer|n_layers|num_layers", 1,
                                     MAX_LAYERS, listed_layers(r));
     structure_init(s, r->a, layers);
-    s->max_positions =
-        read_int(r,
-                 "max_position_embeddings|n_positions|max_seq_len|seq_length|"
-                 "max_sequence_length|n_ctx|model_max_length",
-                 0, MAX_POSITIONS, of_class->positions ? of_class->positions : 2048); /* Llama's */
+    s->max_positions = read_int(r,
+                                "max_position_embeddings|n_positions|max_seq_len|seq_length|"
+                                "max_sequence_length|n_ctx|model_max_length",
+                                0, MAX_POSITIONS, 2048); /* Llama's */
     s->draft_layers = read_int(r,
                                "num_nextn_predict_layers|num_mtp_layers|mtp_num_hidden_layers|"
                                "num_mtp_modules|mtp_num_layers",
@@ -211,6 +203,8 @@ static void read_layers(struct reading *r)
     struct layers l = {.words = read_layer_words(r, "layer_types|layers_block_type"),
                        .sparse = mlp_sparse_layers(r)};
     read_ignore(r, "sliding_window|use_sliding_window|sliding_window_size");
+    if (!l.words && f->listed)
+        reading_fail(r, r->c, "layer_types: missing");
     if (l.words)
         read_ignore(r, "sliding_window_pattern|global_attn_every_n_layers|"
                        "_sliding_window_pattern|full_attention_interval|attn_layer_indices");

@@ -6,11 +6,17 @@
 
 static const struct family families[] = {
     /* ---- dense decoders, pre-norm ---- */
-    {.types = "llama|mistral|ministral3|cwm|diffllama|aquila|yi",
+    {.types = "llama|mistral|ministral3|diffllama|aquila|yi",
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .mlp_bias = "mlp_bias",
-     .all_windows = true},
+     .windows = WINDOWS_ALL},
+    {.types = "cwm",
+     .qkv_bias = "attention_bias",
+     .o_bias = "attention_bias",
+     .mlp_bias = "mlp_bias",
+     .window_pattern = 4,
+     .full = FULL_FIRST},
     {.types = "helium",
      .qkv_bias = "attention_bias",
      .mlp_bias = "mlp_bias",
@@ -26,6 +32,8 @@ static const struct family families[] = {
      .mlp_bias = "mlp_bias",
      .post_norms = "use_post_norm"},
     {.types = "granite_swa",
+     .window_pattern = 4,
+     .full = FULL_FIRST,
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .mlp_bias = "mlp_bias",
@@ -35,36 +43,39 @@ static const struct family families[] = {
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .mlp_bias = "mlp_bias",
-     .tied = "true"},
+     .tied = "true",
+     .windows = WINDOWS_LISTED},
     {.types = "qwen2|mimo", .qkv_bias = "attention_bias=true"},
     {.types = "qwen3|qwen3_vl_text",
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
-     .qk_norm = "true",
-     .head_dim = 128},
+     .qk_norm = "true"},
     {.types = "seed_oss",
      .qkv_bias = "attention_bias=true",
      .o_bias = "attention_out_bias",
-     .mlp_bias = "mlp_bias",
-     .head_dim = 128},
-    {.types = "phi3", .all_windows = true, .eps = 1e-5},
+     .mlp_bias = "mlp_bias"},
+    {.types = "phi3", .windows = WINDOWS_ALL, .eps = 1e-5},
     {.types = "olmo",
      .norm = FAMILY_NORM_PLAIN,
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias"},
-    {.types = "olmo2|olmo3",
+    {.types = "olmo2",
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .qk_norm_width = "true"},
+    {.types = "olmo3",
+     .qkv_bias = "attention_bias",
+     .o_bias = "attention_bias",
+     .qk_norm_width = "true",
+     .window_pattern = 4},
     {.types = "exaone4", .qk_norm = "true"},
     {.types = "ernie4_5",
      .qkv_bias = "use_bias",
      .o_bias = "use_bias",
      .mlp_bias = "use_bias",
-     .head_dim = 128,
      .tied = "true"},
-    {.types = "glm", .qkv_bias = "attention_bias=true", .head_dim = 128},
-    {.types = "glm4", .qkv_bias = "attention_bias=true", .post_norms = "true", .head_dim = 128},
+    {.types = "glm", .qkv_bias = "attention_bias=true"},
+    {.types = "glm4", .qkv_bias = "attention_bias=true", .post_norms = "true"},
     {.types = "hunyuan_v1_dense",
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
@@ -78,19 +89,13 @@ static const struct family families[] = {
     {.types = "vaultgemma",
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
-     .head_dim = 256,
      .tied = "true",
      .window_pattern = 2},
-    {.types = "gemma",
-     .qkv_bias = "attention_bias",
-     .o_bias = "attention_bias",
-     .head_dim = 256,
-     .tied = "true"},
+    {.types = "gemma", .qkv_bias = "attention_bias", .o_bias = "attention_bias", .tied = "true"},
     {.types = "gemma2",
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .post_norms = "true",
-     .head_dim = 256,
      .tied = "true",
      .window_pattern = 2},
     {.types = "gemma3_text",
@@ -98,7 +103,6 @@ static const struct family families[] = {
      .o_bias = "attention_bias",
      .post_norms = "true",
      .qk_norm = "true",
-     .head_dim = 256,
      .tied = "true",
      .window_pattern = 6,
      .act = "gelu_pytorch_tanh",
@@ -114,12 +118,18 @@ static const struct family families[] = {
      .ungated = "true"},
 
     /* ---- layer norms, biases, parallel blocks ---- */
-    {.types = "cohere|cohere2",
+    {.types = "cohere",
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .qk_norm_width = "use_qk_norm",
      .one_norm = "true",
      .tied = "true"},
+    {.types = "cohere2",
+     .qkv_bias = "attention_bias",
+     .o_bias = "attention_bias",
+     .one_norm = "true",
+     .tied = "true",
+     .window_pattern = 4},
     {.types = "stablelm",
      .norm = FAMILY_NORM_SCALE_BIAS,
      .qkv_bias = "use_qkv_bias",
@@ -132,7 +142,7 @@ static const struct family families[] = {
      .mlp_bias = "use_bias=true",
      .ungated = "true",
      .tied = "true",
-     .all_windows = true},
+     .windows = WINDOWS_ALL},
     {.types = "phi",
      .norm = FAMILY_NORM_SCALE_BIAS,
      .qkv_bias = "true",
@@ -232,7 +242,7 @@ static const struct family families[] = {
 
     /* ---- experts ---- */
     {.types = "mixtral",
-     .all_windows = true,
+     .windows = WINDOWS_ALL,
      .router = ROUTER_SOFTMAX,
      .norm_topk = "true",
      .theta = 1e6,
@@ -241,8 +251,12 @@ static const struct family families[] = {
      .qk_norm_width = "use_qk_norm=true",
      .attention = minimax_m2_attention,
      .plain = "use_routing_bias|shared_intermediate_size"},
-    {.types = "qwen2_moe", .qkv_bias = "qkv_bias=true", .shared_gate = "true"},
+    {.types = "qwen2_moe", /* vLLM gives no layer a window; transformers every other one */
+     .qkv_bias = "qkv_bias=true",
+     .shared_gate = "true",
+     .windows = WINDOWS_NONE},
     {.types = "qwen3_moe|qwen3_vl_moe_text",
+     .windows = WINDOWS_ASKED,
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .qk_norm = "use_qk_norm=true",
@@ -265,7 +279,7 @@ static const struct family families[] = {
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .head_bias = "lm_head_bias",
-     .all_windows = true},
+     .windows = WINDOWS_ALL},
     {.types = "gpt_oss",
      .needs_rope_map = true,
      .qkv_bias = "attention_bias=true",
@@ -273,7 +287,6 @@ static const struct family families[] = {
      .router_bias = "true",
      .expert_bias = "true",
      .sinks = "true",
-     .head_dim = 64,
      .window_pattern = 2,
      .clamped = "true",
      .router = ROUTER_TOP_SOFTMAX,
@@ -283,6 +296,8 @@ static const struct family families[] = {
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias"},
     {.types = "granitemoe_swa",
+     .window_pattern = 4,
+     .full = FULL_FIRST,
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .sinks = "true"},
@@ -303,6 +318,7 @@ static const struct family families[] = {
      .o_bias = "attention_bias",
      .one_norm = "true",
      .tied = "true",
+     .listed = true,
      .plain = "prefix_dense_sliding_window_pattern|prefix_dense_intermediate_size"},
     {.types = "afmoe", .qk_norm = "true", .post_norms = "true", .gate = "true"},
     {.types = "aria_text",
@@ -326,7 +342,6 @@ static const struct family families[] = {
      .o_bias = "attention_bias",
      .qk_norm = "true",
      .gate = "attn_output_gate=true",
-     .head_dim = 256,
      .shared_gate = "true",
      .attention = attention_delta},
     {.types = "kimi_linear",
@@ -339,7 +354,8 @@ static const struct family families[] = {
      .qk_norm = "true",
      .tied = "true",
      .attention = attention_convolution,
-     .mlp = lfm2_mlp},
+     .mlp = lfm2_mlp,
+     .plain = "use_expert_bias"}, /* no parameters */
     {.types = "jamba", .attention = jamba_attention},
     {.types = "bamba|granitemoehybrid", .attention = bamba_attention},
     {.types = "nemotron_h",
@@ -355,19 +371,19 @@ static const struct family families[] = {
 
     /* ---- gemma 3n, 4 ---- */
     {.types = "gemma3n_text",
+     .window_pattern = 5,
      .post_norms = "true",
      .qk_norm = "true",
-     .head_dim = 256,
      .tied = "true",
      .attention = gemma3n_attention,
      .mlp = gemma3n_mlp,
      .outside = gemma3n_outside},
     {.types = "gemma4_text|gemma4_unified_text",
+     .window_pattern = 6,
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .post_norms = "true",
      .qk_norm = "true",
-     .head_dim = 256,
      .tied = "true",
      .attention = gemma4_attention,
      .mlp = gemma4_mlp,
@@ -401,6 +417,8 @@ static const struct family families[] = {
      .attention = laguna_attention},
     {.types = "step3p7", .plain = "use_moe_router_bias"},
     {.types = "muse_glimmer_text",
+     .window_pattern = 4,
+     .full = FULL_FROM_END,
      .qkv_bias = "attention_bias",
      .o_bias = "attention_bias",
      .post_norms = "true",
@@ -465,16 +483,22 @@ static const struct family families[] = {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
+bool family_among(const char *types, const char *type)
+{
+    for (const char *p = types; *p;) {
+        const size_t n = strcspn(p, "|");
+        if (strlen(type) == n && memcmp(type, p, n) == 0)
+            return true;
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
 const struct family *family_find(const char *type)
 {
-    for (size_t i = 0; i < FAMILIES; i++) {
-        for (const char *p = families[i].types; *p;) {
-            size_t n = strcspn(p, "|");
-            if (strlen(type) == n && memcmp(type, p, n) == 0)
-                return &families[i];
-            p += n + (p[n] == '|');
-        }
-    }
+    for (size_t i = 0; i < FAMILIES; i++)
+        if (family_among(families[i].types, type))
+            return &families[i];
     return NULL;
 }
 

@@ -16,6 +16,18 @@
 
 enum family_norm { FAMILY_NORM_SCALE, FAMILY_NORM_SCALE_BIAS, FAMILY_NORM_PLAIN };
 
+/* Which layers slide where no key lists them and there is no pattern. */
+enum family_windows {
+    WINDOWS_LATE,  /* Qwen's: from layer max_window_layers on, where use_sliding_window is set */
+    WINDOWS_ALL,   /* all that have a sliding_window, unless use_sliding_window is false */
+    WINDOWS_ASKED, /* all, where use_sliding_window is set */
+    WINDOWS_NONE,
+    WINDOWS_LISTED, /* none; refused where use_sliding_window is set */
+};
+
+/* The layer of a pattern that is full. */
+enum family_full { FULL_LAST, FULL_FIRST, FULL_FROM_END /* the model's last, counted back */ };
+
 /* What changes from layer to layer, found once. */
 struct layers {
     const char *const *words; /* layer_types; NULL = all are alike */
@@ -37,7 +49,6 @@ struct family {
     const char *post_norms;    /* norms behind attention and MLP as well */
     const char *gate;          /* the attention's output is gated: rows of q */
     const char *sinks;         /* a logit a head */
-    int64_t head_dim;          /* where the key is not there; 0 = hidden / heads */
     int64_t positions; /* rows that a table of learned positions has besides; -1 = no table */
     const char *position_names; /* key of its length */
     const char *interior;       /* "intermediate_size|ffn_dim" where it is called otherwise */
@@ -45,8 +56,10 @@ struct family {
     int64_t interior_times;  /* hidden x that, where the key is not there; 0 = required */
     const char *shared_gate; /* a gate on the shared expert */
     bool shared_dense;       /* the shared expert is as wide as the dense MLP */
-    bool all_windows;        /* sliding_window alone makes every layer slide */
-    int64_t window_pattern;  /* every so manieth layer is full; 0 = by the keys */
+    bool listed; /* layer_types must be there */
+    enum family_windows windows;
+    int64_t window_pattern; /* every so manieth layer is full; 0 = by the keys */
+    enum family_full full;  /* which one of these */
 
     /* What changes numbers and no shapes (structure.h): of families that engines compute. */
     const char *act;              /* where no key says it */
@@ -84,13 +97,14 @@ const char *family_names(struct arena *a);
 enum st family_read(struct arena *a, const char *name, const struct node *config, const char *as,
                     struct structure *out, struct err *e);
 
-/* Of r->s->family (defaults.c): published files leave out what their class has anyway, as Gemma 3's
- * do. */
-struct family_defaults {
-    const char *type;
-    int64_t vocab, heads, kv_heads, head_dim, positions, experts; /* 0 = no number */
-};
-const struct family_defaults *family_defaults(const struct reading *r);
+/* Whether the type is one of "llama|arcee". */
+bool family_among(const char *types, const char *type);
+
+/* Of a model_type (defaults.c): published files leave out what their class has anyway, as Gemma 3's
+ * do. "head_dim=128 sliding_window=4096 ..."; "" = of no class. */
+const char *family_class_sizes(const char *type);
+/* Of the first of the names that is among these. False: none is. */
+bool family_class_size(const char *sizes, const char *names, int64_t *out);
 
 /* ---- for what families consist of ------------------------------------------------------------ */
 

@@ -48,9 +48,14 @@ static void add_layer_input(struct reading *r, struct attention *out)
 void gemma4_attention(struct reading *r, const struct layers *l, int64_t layer,
                       struct attention *out)
 {
-    const bool full = strcmp(family_layer_word(l, layer), "full_attention") == 0;
+    /* whatever the list says, the last layer sees all */
+    const bool full =
+        layer == r->s->layers - 1 || (l->words ? strcmp(l->words[layer], "full_attention") == 0
+                                               : !(l->window && l->window[layer]));
     const int64_t dim = family_head_dim(r), kv = family_kv_heads(r);
-    const int64_t wide = read_int(r, "global_head_dim", 1, MAX_HEAD_DIM, dim);
+    const int64_t wide = read_has(r, "per_layer_config")
+                             ? dim
+                             : read_int(r, "global_head_dim", 1, MAX_HEAD_DIM, dim);
     const int64_t few = read_int(r, "num_global_key_value_heads", 1, MAX_HEADS, kv);
     const bool same = read_flag(r, "attention_k_eq_v", false);
     const int64_t own_dim = read_of_layer(r, layer, "head_dim", full ? wide : dim);

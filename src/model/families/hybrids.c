@@ -100,7 +100,8 @@ void nemotron_h_mlp(struct reading *r, const struct layers *l, int64_t layer, st
 {
     const char part = nemotron_h_part(r, l, layer);
     const int64_t latent = read_int(r, "moe_latent_size", 0, MAX_WIDTH, 0);
-    const int64_t dense = read_int(r, "intermediate_size", 0, MAX_INTERMEDIATE, 0);
+    const int64_t dense =
+        read_int(r, "intermediate_size", 0, MAX_INTERMEDIATE, part == '-' ? READ_REQUIRED : 0);
     const int64_t expert = read_int(r, "moe_intermediate_size", 0, MAX_INTERMEDIATE, 0);
     const int64_t shared =
         read_int(r, "moe_shared_expert_intermediate_size", 0, MAX_INTERMEDIATE, 0) *
@@ -126,8 +127,6 @@ void falcon_h1_attention(struct reading *r, const struct layers *l, int64_t laye
     (void)l;
     read_ignore(r, "mamba_d_ssm|mamba_use_mlp|attn_layer_indices|projectors_bias");
     attention_mamba2(r, &alike, layer, &state);
-    if (read_flag(r, "mamba_rms_norm", false))
-        state.weights.vectors += state.heads * state.v_dim;
     attention_decoder(r, &alike, layer, out);
     for (int32_t i = 0; i < state.weights.n; i++) {
         const struct projection *w = &state.weights.w[i];

@@ -11,8 +11,7 @@ static const char expert_choice[] = "num_experts_per_tok|num_experts_per_token|e
 /* 0 = none: the key says so, or it is null, or it is not there and the class has none. */
 static int64_t experts_of(struct reading *r)
 {
-    const bool said = read_stands(r, expert_count);
-    return read_int(r, expert_count, 0, MAX_EXPERTS, said ? 0 : family_defaults(r)->experts);
+    return read_int(r, expert_count, 0, MAX_EXPERTS, 0);
 }
 
 static int64_t norms(struct reading *r)
@@ -179,12 +178,12 @@ const bool *mlp_sparse_layers(struct reading *r)
         read_ignore(r, "interleave_moe_layer_step");
         return read_layer_ids(r, "moe_layers", 0);
     }
-    if (read_has(r, "expert_layer_period")) {
+    if (read_knows(r, "expert_layer_period")) {
         const int64_t period = read_int(r, "expert_layer_period", 1, MAX_LAYERS, 1);
         const int64_t offset = read_int(r, "expert_layer_offset", 0, MAX_LAYERS, 0);
         return by_span(r, (struct span){0, layers, period, period - offset % period});
     }
-    if (read_has(r, "moe_layer_start_index")) {
+    if (read_knows(r, "moe_layer_start_index")) {
         const int64_t first = read_int(r, "moe_layer_start_index", 0, MAX_LAYERS, 0);
         const int64_t last = read_int(r, "moe_layer_end_index", -1, MAX_LAYERS, layers - 1);
         const int64_t step = read_int(r, "moe_layer_interval", 1, MAX_LAYERS, 1);
@@ -210,11 +209,7 @@ static int64_t shared_width(struct reading *r, int64_t expert)
     if (f->shared_dense)
         return expert;
     const int64_t one = read_int(r, width, 0, MAX_INTERMEDIATE, 0);
-    if (read_has(r, count)) {
-        const int64_t n = read_int(r, count, 0, MAX_EXPERTS, 0);
-        return n * (one ? one : expert);
-    }
-    return one;
+    return read_int(r, count, 0, MAX_EXPERTS, one ? 1 : 0) * (one ? one : expert);
 }
 
 static int64_t dense_width(struct reading *r)
@@ -234,7 +229,7 @@ static int64_t expert_width(struct reading *r)
     const char *const names = r->family->expert_interior
                                   ? r->family->expert_interior
                                   : "moe_intermediate_size|expert_intermediate_size";
-    if (read_has(r, names))
+    if (read_knows(r, names))
         return read_int(r, names, 1, MAX_INTERMEDIATE, READ_REQUIRED);
     return r->family->dense_interior
                ? read_int(r, "intermediate_size", 1, MAX_INTERMEDIATE, READ_REQUIRED)

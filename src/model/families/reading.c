@@ -12,6 +12,7 @@ void reading_init(struct reading *r, struct arena *a, const struct node *c,
                           .c = c,
                           .used = arena_array(a, bool, c->n),
                           .family = family,
+                          .sizes = family_class_sizes(s->family),
                           .s = s,
                           .st = ST_OK,
                           .e = e};
@@ -79,6 +80,18 @@ bool read_stands(const struct reading *r, const char *names)
     return false;
 }
 
+/* Of the class, where the configuration is silent. */
+static bool of_class(const struct reading *r, const char *names, int64_t *out)
+{
+    return !read_stands(r, names) && family_class_size(r->sizes, names, out);
+}
+
+bool read_knows(struct reading *r, const char *names)
+{
+    int64_t v;
+    return read_has(r, names) || of_class(r, names, &v);
+}
+
 void read_ignore(struct reading *r, const char *names)
 {
     (void)find(r, names);
@@ -97,7 +110,7 @@ int64_t read_int(struct reading *r, const char *names, int64_t min, int64_t max,
     int64_t v = fallback;
     if (p)
         r->st = node_to_int(p->value, p->key.p, min, max, &v, r->e);
-    else if (fallback == READ_REQUIRED)
+    else if (!of_class(r, names, &v) && fallback == READ_REQUIRED)
         missing(r, names);
     return r->st == ST_OK ? v : 1;
 }
@@ -116,8 +129,9 @@ double read_double(struct reading *r, const char *names, double min, double max,
 bool read_flag(struct reading *r, const char *names, bool fallback)
 {
     const struct node_pair *p = find(r, names);
+    int64_t own = fallback;
     if (!p)
-        return fallback;
+        return of_class(r, names, &own) ? own != 0 : fallback;
     if (p->value->kind != NODE_BOOL)
         reading_fail(r, p->value, "%s: expected true or false, got %s", p->key.p,
                      node_kind_name(p->value->kind));

@@ -5,7 +5,9 @@
  * shapes as they are, and that says something (not null, false, 0, or empty) is refused there by
  * name: it may be what makes the model another one.
  *
- * names: "hidden_size|n_embd": the first that is there and not null. */
+ * names: "hidden_size|n_embd": the first that is there and not null. Where none is there, null
+ * included, integers and flags are those of the model's class, if it has them; else the fallback
+ * counts. */
 #ifndef MODEL_FAMILIES_READING_H
 #define MODEL_FAMILIES_READING_H
 
@@ -34,6 +36,7 @@ struct reading {
     const struct node *c; /* the map that is read */
     bool *used;           /* [c->n] pairs */
     const struct family *family;
+    const char *sizes; /* of its class: family_class_sizes */
     struct structure *s;
     enum st st;
     struct err *e;
@@ -47,6 +50,8 @@ const struct node *read_node(struct reading *r, const char *names);
 bool read_has(struct reading *r, const char *names);
 /* One of them is there, be it null: a class's own size does not count then. */
 bool read_stands(const struct reading *r, const char *names);
+/* One of them is there and not null, or the class has it. */
+bool read_knows(struct reading *r, const char *names);
 /* Marks them as read: their value does not matter to this family. */
 void read_ignore(struct reading *r, const char *names);
 

@@ -200,8 +200,9 @@ void attention_mamba2(struct reading *r, const struct layers *l, int64_t layer,
     const int64_t hidden = r->s->hidden;
     const int64_t heads =
         read_int(r, "mamba_n_heads|mamba_num_heads|num_heads", 1, MAX_HEADS, READ_REQUIRED);
-    const int64_t dim =
-        read_int(r, "mamba_d_head|mamba_head_dim|head_dim", 1, MAX_HEAD_DIM, READ_REQUIRED);
+    const bool alone = r->family->mlp == no_mlp; /* elsewhere head_dim is attention's */
+    const int64_t dim = read_int(r, alone ? "head_dim" : "mamba_d_head|mamba_head_dim", 1,
+                                 MAX_HEAD_DIM, READ_REQUIRED);
     const int64_t groups = read_int(r, "mamba_n_groups|n_groups", 1, MAX_HEADS, READ_REQUIRED);
     const int64_t state =
         read_int(r, "mamba_d_state|ssm_state_size|state_size", 1, MAX_HEAD_DIM, READ_REQUIRED);
@@ -237,6 +238,15 @@ void attention_mamba2(struct reading *r, const struct layers *l, int64_t layer,
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
+/* Every other layer, the second first, unless a list says which: 1 = softmax. */
+static bool is_lightning(struct reading *r, const struct layers *l, int64_t layer)
+{
+    const bool *softmax = read_layer_flags(r, "attn_type_list");
+    if (l->words)
+        return is(l, layer, "linear_attention");
+    return softmax ? !softmax[layer] : layer % 2 == 1;
+}
+
 /* MiniMax's lightning attention: a state of [dim, dim] for each head, a gate as wide as the heads,
  * and a norm over them. */
 void attention_lightning(struct reading *r, const struct layers *l, int64_t layer,
@@ -248,8 +258,8 @@ void attention_lightning(struct reading *r, const struct layers *l, int64_t laye
                    "linear_attn_alpha_factor|linear_attn_beta_factor|mlp_alpha_factor|"
                    "mlp_beta_factor|layernorm_full_attention_alpha|layernorm_full_attention_beta|"
                    "layernorm_linear_attention_alpha|layernorm_linear_attention_beta|"
-                   "layernorm_mlp_alpha|layernorm_mlp_beta|postnorm|attn_type_list");
-    if (!is(l, layer, "linear_attention")) {
+                   "layernorm_mlp_alpha|layernorm_mlp_beta|postnorm");
+    if (!is_lightning(r, l, layer)) {
         attention_decoder(r, l, layer, out);
         return;
     }

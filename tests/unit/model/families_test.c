@@ -20,6 +20,19 @@ static void assert_parameters(struct test *t, const char *name, const struct nod
                  (long long)structure_params(&s), (long long)want);
 }
 
+static struct structure read(struct test *t, const char *json)
+{
+    struct node *config;
+    struct structure s;
+    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
+    assert_ok(family_read(t->a, "test", config, NULL, &s, &t->e), t);
+    return s;
+}
+
+#define SIZES                                                                \
+    "\"vocab_size\": 1000, \"hidden_size\": 64, \"intermediate_size\": 128," \
+    " \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+
 /* Rows that transformers has and families.c has not: refused by name, never counted wrong. */
 static bool is_refused(struct test *t, const char *name, const struct node *config)
 {
@@ -50,6 +63,129 @@ static void parameters_are_those_of_transformers(void **state)
     assert_true(counted >= 180);
 }
 
+/* Parameters, kinds of layers and what they keep. */
+static const char *layers_text(struct test *t, const struct structure *s)
+{
+    struct buf b = {0};
+    json_write(&b, describe_layers_node(t->a, s), 0, true);
+    buf_printf(&b, " %lld parameters, %lld positions", (long long)structure_params(s),
+               (long long)s->max_positions);
+    for (int64_t i = 0; i < s->layers; i++)
+        buf_printf(&b, " %d/%d", s->attention_of[i], s->mlp_of[i]);
+    const char *text = arena_str(t->a, buf_str(&b));
+    buf_free(&b);
+    return text;
+}
+
+static const struct node *without(struct test *t, const struct node *config, uint32_t i)
+{
+    struct node *copy = node_new(t->a, NODE_MAP);
+    for (uint32_t k = 0; k < config->n; k++)
+        if (k != i)
+            node_set(t->a, copy, config->pairs[k].key, config->pairs[k].value);
+    return copy;
+}
+
+/* The first row of a family is what its class has by default: without any one of the keys it is the
+ * same model, or refused. */
+static void a_key_that_is_left_out_is_the_classes(void **state)
+{
+    struct test *t = *state;
+    struct golden_family f = {0};
+    char last[64] = "";
+    int same = 0, refused = 0;
+    while (golden_family_next(t, &f)) {
+        const struct node *family = node_find(f.row, "family");
+        struct structure s;
+        struct err e = {0};
+        if (strcmp(last, family->s.p) == 0)
+            continue;
+        snprintf(last, sizeof last, "%s", family->s.p);
+        if (family_read(t->a, f.name, f.config, NULL, &s, &e) != ST_OK)
+            continue;
+        const char *whole = layers_text(t, &s);
+        for (uint32_t i = 0; i < f.config->n; i++) {
+            const char *key = f.config->pairs[i].key.p;
+            struct structure less;
+            struct err why = {0};
+            if (strcmp(key, "model_type") == 0)
+                continue;
+            if (family_read(t->a, f.name, without(t, f.config, i), NULL, &less, &why) != ST_OK) {
+                refused++;
+                continue;
+            }
+            if (strcmp(layers_text(t, &less), whole) != 0)
+                fail_msg("%s without %s is another model", f.name, key);
+            same++;
+        }
+    }
+    print_message("%d keys left out, %d of them refused\n", same + refused, refused);
+    assert_true(same > 1500);
+}
+
+/* vLLM's windows where transformers has others, or where only the class has one. */
+static void windows_that_no_list_says(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *type, *more;
+        int64_t full; /* of 4 layers */
+    } cases[] = {
+        {"mistral", "", 0},
+        {"mistral", ", \"sliding_window\": null", 4},
+        {"qwen3_moe", ", \"sliding_window\": 8, \"max_window_layers\": 2", 4},
+        {"qwen3_moe",
+         ", \"sliding_window\": 8, \"max_window_layers\": 2, \"use_sliding_window\": true", 0},
+        {"qwen2_moe", ", \"sliding_window\": 8, \"use_sliding_window\": true", 4},
+        {"qwen2", ", \"sliding_window\": 8, \"max_window_layers\": 2, \"use_sliding_window\": true",
+         2},
+        {"olmo3", "", 1},
+        {"olmo2", "", 4},
+        {"cohere2", "", 1},
+        {"cohere", "", 4},
+        {"exaone4", ", \"sliding_window\": null", 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct structure s =
+            read(t, arena_printf(t->a, "{\"model_type\": \"%s\"," SIZES " \"head_dim\": 16%s}",
+                                 cases[i].type, cases[i].more));
+        int64_t full = 0;
+        for (int32_t k = 0; k < s.n_attentions; k++)
+            full +=
+                s.attention[k].type == ATTENTION_FULL ? structure_layers_of_attention(&s, k) : 0;
+        if (full != cases[i].full)
+            fail_msg("%s%s: %lld layers see all", cases[i].type, cases[i].more, (long long)full);
+    }
+}
+
+/* Of two layers the second takes the first one's selection: as listed, by a pattern, by a number.
+ */
+static void layers_share_an_index(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *more;
+        int64_t own; /* of 4 layers */
+    } cases[] = {
+        {"", 4},
+        {", \"index_topk_pattern\": \"FSSF\"", 2},
+        {", \"index_topk_freq\": 4", 2}, /* 0 and 1 */
+        {", \"index_topk_freq\": 2, \"index_skip_topk_offset\": 1", 2},
+        {", \"indexer_types\": [\"full\", \"shared\", \"shared\", \"shared\"]", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct structure s = read(t, arena_printf(t->a,
+                                                        "{\"model_type\": \"glm_moe_dsa\"," SIZES
+                                                        " \"n_routed_experts\": 0%s}",
+                                                        cases[i].more));
+        int64_t own = 0;
+        for (int32_t k = 0; k < s.n_attentions; k++)
+            own += s.attention[k].n_caches == 2 ? structure_layers_of_attention(&s, k) : 0;
+        if (own != cases[i].own)
+            fail_msg("glm_moe_dsa%s: %lld layers have an index", cases[i].more, (long long)own);
+    }
+}
+
 static void models_that_people_serve(void **state)
 {
     struct test *t = *state;
@@ -78,19 +214,6 @@ static void models_that_people_serve(void **state)
 }
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
-
-static struct structure read(struct test *t, const char *json)
-{
-    struct node *config;
-    struct structure s;
-    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
-    assert_ok(family_read(t->a, "test", config, NULL, &s, &t->e), t);
-    return s;
-}
-
-#define SIZES                                                                \
-    "\"vocab_size\": 1000, \"hidden_size\": 64, \"intermediate_size\": 128," \
-    " \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
 
 /* K and V of 2 heads of 16 in four layers, of which three keep the last 8 tokens. */
 static void windows_keep_the_last_tokens(void **state)
@@ -202,17 +325,23 @@ static void refused(void **state)
     } cases[] = {
         {"{\"model_type\": \"llama\"," SIZES "\n \"new_kind_of_layer\": 7}",
          "config.json:2:23: new_kind_of_layer: is not known for llama, and may change its shapes"},
-        {"{\"model_type\": \"deepseek_v3\"," SIZES "\n \"q_lora_rank\": 24}",
+        {"{\"model_type\": \"kimi_k2\"," SIZES "\n \"q_lora_rank\": 24}",
          "config.json:1:1: kv_lora_rank: missing"},
         {"{\"model_type\": \"gpt2\"," SIZES "\n \"add_cross_attention\": true}",
-         "config.json:1:1: n_positions: missing"},
+         "config.json:2:25: add_cross_attention: is not known for gpt2, and may change its shapes"},
+        {"{\"model_type\": \"cohere2_moe\"," SIZES "\n \"first_k_dense_replace\": 1}",
+         "config.json:1:1: layer_types: missing"},
+        {"{\"model_type\": \"smollm3\"," SIZES "\n \"use_sliding_window\": true,"
+         " \"sliding_window\": 8}",
+         "config.json:2:24: use_sliding_window: which layers of smollm3 have a window is not known "
+         "without layer_types"},
         {"{\"model_type\": \"minimax_m2\"," SIZES "\n \"qk_norm_type\": \"per_head\","
          " \"num_local_experts\": 4, \"num_experts_per_tok\": 2}",
          "config.json:2:18: qk_norm_type: only per_layer is supported for minimax_m2, got "
          "per_head"},
         {"{\"model_type\": \"nemotron_h\", \"vocab_size\": 9, \"hidden_size\": 8,\n"
          " \"hybrid_override_pattern\": \"M?\", \"num_hidden_layers\": 2, \"num_attention_heads\": "
-         "1,"
+         "1, \"num_key_value_heads\": 1,"
          " \"mamba_num_heads\": 2, \"mamba_head_dim\": 4, \"n_groups\": 1, \"ssm_state_size\": 4,"
          " \"conv_kernel\": 4, \"intermediate_size\": 8}",
          "config.json:2:29: hybrid_override_pattern: M, *, - or E for each of 2 layers"},
@@ -232,6 +361,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(parameters_are_those_of_transformers),
         TEST(models_that_people_serve),
+        TEST(a_key_that_is_left_out_is_the_classes),
+        TEST(windows_that_no_list_says),
+        TEST(layers_share_an_index),
         TEST(windows_keep_the_last_tokens),
         TEST(sparse_latent_vectors_are_packed),
         TEST(latent_attention_keeps_one_vector),
