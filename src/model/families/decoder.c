@@ -159,7 +159,8 @@ static void read_outside(struct reading *r)
 {
     const struct family *f = r->family;
     struct structure *s = r->s;
-    s->tied = read_flag(r, "tie_word_embeddings", family_is(r, f->tied));
+    const bool never = f->tied && strcmp(f->tied, "never") == 0;
+    s->tied = read_flag(r, "tie_word_embeddings", !never && family_is(r, f->tied)) && !never;
     projections_add(&s->outside, "embed_tokens", CUT_ROWS, s->vocab, s->hidden, 1, false);
     if (!s->tied)
         projections_add(&s->outside, "lm_head", CUT_ROWS, s->vocab, s->hidden, 1,

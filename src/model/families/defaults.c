@@ -94,7 +94,7 @@ static const struct {
      "num_experts_per_tok=8 num_shared_experts=1 sliding_window=4096 "
      "sliding_window_pattern=4 first_k_dense_replace=1"},
     {"falcon",
-     "vocab_size=65024 num_attention_heads=71 max_position_embeddings=2048"},
+     "vocab_size=65024 num_attention_heads=71 max_position_embeddings=2048 multi_query=1"},
     {"falcon_h1",
      "vocab_size=128000 num_attention_heads=32 num_key_value_heads=8 "
      "max_position_embeddings=8192 mamba_d_conv=4 mamba_d_head=8 mamba_d_state=256 "
@@ -137,6 +137,13 @@ static const struct {
      "max_position_embeddings=202752 num_experts=64 kv_lora_rank=512 "
      "moe_intermediate_size=1536 n_shared_experts=1 num_experts_per_tok=4 q_lora_rank=768 "
      "qk_nope_head_dim=192 qk_rope_head_dim=64 v_head_dim=256 first_k_dense_replace=1"},
+    {"glm4v_moe_text",
+     "vocab_size=151424 num_attention_heads=96 num_key_value_heads=8 "
+     "max_position_embeddings=65536 n_routed_experts=128 first_k_dense_replace=1 "
+     "moe_intermediate_size=1408 n_shared_experts=1 num_experts_per_tok=8 attention_bias=1"},
+    {"glm4v_text",
+     "vocab_size=151552 num_attention_heads=32 num_key_value_heads=2 "
+     "max_position_embeddings=32768"},
     {"glm5_next_text",
      "vocab_size=154880 num_attention_heads=64 num_key_value_heads=64 "
      "max_position_embeddings=1048576 num_experts=288 hc_mult=4 index_head_dim=128 "
@@ -150,8 +157,13 @@ static const struct {
      "index_topk=2048 kv_lora_rank=512 moe_intermediate_size=2048 n_shared_experts=1 "
      "num_experts_per_tok=8 q_lora_rank=2048 qk_nope_head_dim=192 qk_rope_head_dim=64 "
      "v_head_dim=256 first_k_dense_replace=3"},
-    {"gpt-sw3|gpt2|gpt_bigcode",
+    {"glm_ocr_text",
+     "vocab_size=59392 num_attention_heads=16 num_key_value_heads=8 "
+     "max_position_embeddings=131072"},
+    {"gpt-sw3|gpt2",
      "vocab_size=50257 n_head=12 n_positions=1024"},
+    {"gpt_bigcode",
+     "vocab_size=50257 n_head=12 n_positions=1024 multi_query=1"},
     {"gpt_neo",
      "vocab_size=50257 max_position_embeddings=2048 num_heads=16 window_size=256"},
     {"gpt_neox",
@@ -300,6 +312,9 @@ static const struct {
      "vocab_size=151936 num_attention_heads=16 num_key_value_heads=16 "
      "max_position_embeddings=32768 num_experts=60 moe_intermediate_size=1408 "
      "num_experts_per_tok=4 shared_expert_intermediate_size=5632"},
+    {"qwen2_vl|qwen2_vl_text|qwen2_5_vl|qwen2_5_vl_text",
+     "vocab_size=152064 num_attention_heads=64 num_key_value_heads=8 "
+     "max_position_embeddings=32768"},
     {"qwen3",
      "vocab_size=151936 num_attention_heads=32 num_key_value_heads=32 head_dim=128 "
      "max_position_embeddings=32768"},

@@ -44,19 +44,19 @@ struct family {
     const char *ungated;       /* the MLP has no gate */
     const char *qk_norm;       /* q and k are normed, each head alike */
     const char *qk_norm_width; /* each element with a weight of its own */
-    const char *tied;          /* where tie_word_embeddings is not there */
-    const char *one_norm;      /* attention and MLP read the same normed input */
-    const char *post_norms;    /* norms behind attention and MLP as well */
-    const char *gate;          /* the attention's output is gated: rows of q */
-    const char *sinks;         /* a logit a head */
-    int64_t positions; /* rows that a table of learned positions has besides; -1 = no table */
+    const char *tied;       /* where tie_word_embeddings is not there; "never" = whatever it says */
+    const char *one_norm;   /* attention and MLP read the same normed input */
+    const char *post_norms; /* norms behind attention and MLP as well */
+    const char *gate;       /* the attention's output is gated: rows of q */
+    const char *sinks;      /* a logit a head */
+    int64_t positions;      /* rows that a table of learned positions has besides; -1 = no table */
     const char *position_names; /* key of its length */
     const char *interior;       /* "intermediate_size|ffn_dim" where it is called otherwise */
     const char *dense_interior, *expert_interior, *shared_interior;
     int64_t interior_times;  /* hidden x that, where the key is not there; 0 = required */
     const char *shared_gate; /* a gate on the shared expert */
     bool shared_dense;       /* the shared expert is as wide as the dense MLP */
-    bool listed; /* layer_types must be there */
+    bool listed;             /* layer_types must be there */
     enum family_windows windows;
     int64_t window_pattern; /* every so manieth layer is full; 0 = by the keys */
     enum family_full full;  /* which one of these */

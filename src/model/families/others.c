@@ -205,7 +205,7 @@ void falcon_attention(struct reading *r, const struct layers *l, int64_t layer,
                       struct attention *out)
 {
     const bool grouped = read_flag(r, "new_decoder_architecture", false);
-    const bool one = read_flag(r, "multi_query", true),
+    const bool one = read_flag(r, "multi_query", false),
                parallel = read_flag(r, "parallel_attn", true);
     const int64_t heads = family_heads(r), dim = family_head_dim(r);
     const int64_t kv = read_int(r, "num_kv_heads|n_head_kv", 1, MAX_HEADS, heads);
@@ -344,7 +344,7 @@ void bloom_outside(struct reading *r)
 void gpt_bigcode_attention(struct reading *r, const struct layers *l, int64_t layer,
                            struct attention *out)
 {
-    const bool one = read_flag(r, "multi_query", true);
+    const bool one = read_flag(r, "multi_query", false);
     const int64_t heads = family_heads(r), dim = family_head_dim(r);
     (void)l;
     (void)layer;

@@ -123,6 +123,35 @@ static void a_key_that_is_left_out_is_the_classes(void **state)
     assert_true(same > 1500);
 }
 
+/* Parts of wrappers that no class of transformers has alone: its count of their text, from the
+ * sizes that are required and those of the class. */
+static void parts_of_wrappers(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *type;
+        int hidden, intermediate, layers, head_dim;
+        int64_t parameters;
+    } cases[] = {
+        {"glm4v_moe_text", 4096, 10944, 46, 128, 106851196928},
+        {"glm4v_text", 4096, 13696, 40, 128, 9400279040},
+        {"muse_glimmer_text", 6656, 19968, 52, 128, 27854780928},
+        {"qwen2_5_vl_text", 8192, 29568, 80, 128, 72706203648},
+        {"qwen3_vl_text", 4096, 22016, 32, 128, 12049461248},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *json =
+            arena_printf(t->a,
+                         "{\"model_type\": \"%s\", \"hidden_size\": %d, \"intermediate_size\": %d,"
+                         " \"num_hidden_layers\": %d, \"head_dim\": %d}",
+                         cases[i].type, cases[i].hidden, cases[i].intermediate, cases[i].layers,
+                         cases[i].head_dim);
+        struct node *config;
+        assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
+        assert_parameters(t, cases[i].type, config, cases[i].parameters);
+    }
+}
+
 /* vLLM's windows where transformers has others, or where only the class has one. */
 static void windows_that_no_list_says(void **state)
 {
@@ -362,6 +391,7 @@ int main(void)
         TEST(parameters_are_those_of_transformers),
         TEST(models_that_people_serve),
         TEST(a_key_that_is_left_out_is_the_classes),
+        TEST(parts_of_wrappers),
         TEST(windows_that_no_list_says),
         TEST(layers_share_an_index),
         TEST(windows_keep_the_last_tokens),
