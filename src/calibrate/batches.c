@@ -355,6 +355,7 @@ static void set_overheads(const struct calibrate_input *in, struct calibrate_fit
         const double lag = in->stages[i].run->first_token_lag_s;
         if (!(lag >= 0))
             continue;
+        out->theta.ln[THETA_FRONT] = log(1e-9);
         out->theta.ln[THETA_FIRST_TOKEN] = log(fmax(lag, 1e-6));
         out->theta.ln[THETA_PROMPT_TOKEN] = log(1e-9);
         out->theta.ln[THETA_COMPLETION] = log(1e-6);

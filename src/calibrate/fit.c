@@ -15,8 +15,8 @@ static const double OUTLIERS[] = {1000, 100, 10, 3};
 enum { ROUNDS = sizeof OUTLIERS / sizeof *OUTLIERS, STEPS = 8, HALVINGS = 5 };
 #define OUTLIER OUTLIERS[ROUNDS - 1]
 
-/* Of each stage whose arrivals are drawn: so many draws are simulated for every residual, and all
- * that there are for what the luck of one does. */
+/* Of each stage whose arrivals are drawn, or whose host launches in bouts: so many draws of these
+ * are simulated for every residual, and all that there are for what the luck of one does. */
 enum { DRAWS = 4 };
 
 /* A percentile that is compared: its residual is of the level (P50), or of the shape. */
@@ -100,14 +100,22 @@ static void gather(struct problem *x, const struct calibrate_input *in)
 
 /* ---- residuals ------------------------------------------------------------------------------- */
 
-/* The first `most` draws of a stage's arrivals; one where they are known. */
+/* Whether chance has a part in a stage's latencies. */
+static bool has_luck(const struct problem *x, size_t stage)
+{
+    return x->stages[stage]->stage->drawn_ns || x->p->shape->launching.mode != LAUNCHING_UNTOLD;
+}
+
+/* The first `most` draws of a stage's arrivals, where these are drawn, and of where the host's
+ * bouts begin; one where there is no luck. */
 static enum st simulate_draws(struct problem *x, size_t stage, const struct theta *t, int most,
                               struct trial_result *each, int *n, struct err *e)
 {
     const struct observed_stage *s = x->stages[stage]->stage;
     struct trial f = *x->p->trial;
-    *n = s->drawn_ns ? most : 1;
+    *n = has_luck(x, stage) ? most : 1;
     for (f.draw = 0; f.draw < *n; f.draw++) {
+        f.bout = f.draw * TRIAL_BOUTS;
         enum st st = trial_run(x->scratch, &f, s, t, &each[f.draw], e);
         arena_reset(x->scratch);
         x->simulations++;
@@ -167,7 +175,7 @@ static enum st weigh_luck(struct problem *x, const struct theta *t, struct err *
         struct trial_result each[OBSERVED_DRAWS];
         double level, shape;
         int n;
-        if (!x->stages[i]->stage->drawn_ns)
+        if (!has_luck(x, i))
             continue;
         TRY(simulate_draws(x, i, t, OBSERVED_DRAWS, each, &n, e));
         for (size_t k = 0; k < x->n; k++) {
@@ -273,7 +281,7 @@ static enum st derive(struct problem *x, const struct theta *t, const struct tri
     residuals_of(x, of, here);
     for (int i = 0; i < THETAS; i++) {
         double *column = jacobian + (size_t)i * x->n;
-        const double step = i == THETA_SPREAD ? 0.2 : 0.03;
+        const double step = i == THETA_SPREAD ? 0.2 : 0.1;
         if (x->p->prior->held[i])
             continue;
         if (i == THETA_FIRST_TOKEN || i == THETA_PROMPT_TOKEN || i == THETA_COMPLETION) {

@@ -54,6 +54,7 @@ static struct trial trial_of(struct arena *a, const struct calibrate_params *p,
     const struct left other = own ? redrawn(a, c->left, c->block, c->iterations, r) : *c->left;
     struct trial f = *p->trial;
     f.phase = own ? 0 : (uint64_t)(k * TRIAL_WAVE / c->of);
+    f.bout = k * TRIAL_BOUTS;
     f.draw = k % OBSERVED_DRAWS;
     f.ratios = other.ratio;
     f.n_ratios = other.n;

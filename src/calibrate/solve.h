@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-enum { SOLVE_MOST = 24 };
+enum { SOLVE_MOST = 32 };
 
 /* x of m x = y, m symmetric and positive definite, [n][stride] row by row. Rows and columns of
  * `left_out` (NULL = none) stay out, their x is 0. False when m is not positive definite. */

@@ -8,10 +8,11 @@
 #include "profile/read/overheads.h"
 
 enum {
-    THETA_FIRST_TOKEN = ITERATION_PARAMS, /* request_overheads.first_token_s */
-    THETA_PROMPT_TOKEN,                   /* .prompt_token_s */
-    THETA_COMPLETION,                     /* .completion_s */
-    THETA_STREAM,                         /* .stream_s */
+    THETA_FRONT = ITERATION_PARAMS, /* request_overheads.front_s */
+    THETA_FIRST_TOKEN,              /* .first_token_s */
+    THETA_PROMPT_TOKEN,             /* .prompt_token_s */
+    THETA_COMPLETION,               /* .completion_s */
+    THETA_STREAM,                   /* .stream_s */
     THETA_SPREAD, /* standard deviation of ln of an iteration's time, over times long to a request
                    */
     THETAS,

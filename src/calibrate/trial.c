@@ -142,7 +142,9 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
     params.parameters = &parameters;
     params.host_overhead = true;
     params.launching = f->serve.launching;
-    serve.overheads = (struct serve_overheads){.first_token_s = o.first_token_s,
+    params.first_bout = f->bout;
+    serve.overheads = (struct serve_overheads){.front_s = o.front_s,
+                                               .first_token_s = o.first_token_s,
                                                .prompt_token_s = o.prompt_token_s,
                                                .completion_s = o.completion_s,
                                                .stream_s = o.stream_s};

@@ -12,6 +12,9 @@
  * normal distribution. Requests are shorter than a turn, so their latencies spread with it. Nothing
  * is drawn: latencies are smooth in the parameters. */
 enum { TRIAL_WAVE = 4096 };
+/* How far runs that differ in nothing but luck begin apart in the bouts of the host: an odd number,
+ * as their order repeats in steps of powers of two. */
+enum { TRIAL_BOUTS = 21 };
 double trial_wave(double spread, uint64_t iteration); /* that factor */
 
 struct trial {
@@ -20,7 +23,8 @@ struct trial {
     struct serve_params serve;             /* checked; overheads are set here */
     const volatile sig_atomic_t *stop;     /* may be NULL */
     int draw;       /* of the stage's arrivals, where they are drawn; 0 = those of its workload */
-    uint64_t phase; /* iterations of the wave that have passed at the start */
+    uint64_t phase; /* iterations of the wave that have passed at the start, */
+    int64_t bout;   /* and bouts of the host's launching */
     /* Instead of the wave: what each iteration takes of its prediction, over and over. */
     const double *ratios; /* [n_ratios]; NULL = the wave */
     size_t n_ratios;

@@ -49,7 +49,7 @@ struct plan {
         int64_t link_gpus, gpus_per_node;                   /* 0 = not stated */
         int64_t sms;
         double compute_capability; /* 0 = not stated */
-        const char *profile_root; /* of bundles that ship with it; NULL = none */
+        const char *profile_root;  /* of bundles that ship with it; NULL = none */
     } hardware;
     const char *network_device;
 

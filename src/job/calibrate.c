@@ -235,6 +235,8 @@ static void add_checked(struct job_calibration *j, const struct observed *run,
     const struct observed_stage *copy = nearest(&j->in, s);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const enum observed_metric m = rows[i].metric;
+        if (m == OBSERVED_TPOT && isnan(value_at(&s->of[m], rows[i].point)))
+            continue; /* most records have no TPOT */
         j->checked[j->n_checked++] = (struct job_checked){
             .run = run->name,
             .stage = s->name,

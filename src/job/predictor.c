@@ -282,7 +282,8 @@ enum st job_predictor_serving(const struct job_context *c, const struct predicto
     job_predictor_async(c, params, serve);
     TRY(job_predictor_blocks(c, params, serve, plan, e));
     if (o)
-        serve->overheads = (struct serve_overheads){.first_token_s = o->first_token_s,
+        serve->overheads = (struct serve_overheads){.front_s = o->front_s,
+                                                    .first_token_s = o->first_token_s,
                                                     .prompt_token_s = o->prompt_token_s,
                                                     .completion_s = o->completion_s,
                                                     .stream_s = o->stream_s};

@@ -109,9 +109,9 @@ struct cache {
     /* Bytes of all of it in a cache of that format, where kernels keep scales and rotated parts in
      * another one beside (vLLM's fp8_ds_mla, nvfp4_ds_mla); 0 = its elements in that format. */
     int64_t packed_fp8, packed_fp4;
-    int64_t ratio;    /* tokens that share one entry; 1 = each has its own */
-    int64_t window;   /* only the last so many tokens are needed; 0 = all */
-    bool whole;       /* every shard of tensor parallelism holds all of it */
+    int64_t ratio;  /* tokens that share one entry; 1 = each has its own */
+    int64_t window; /* only the last so many tokens are needed; 0 = all */
+    bool whole;     /* every shard of tensor parallelism holds all of it */
 };
 
 /* How a layer advances a state by a token (layered_ops.c has what each costs). */

@@ -85,8 +85,8 @@ enum kv_packing {
 
 struct kv_settings {
     int64_t block_size;
-    double element_bytes;  /* of keys and values */
-    double state_bytes;    /* of an element in the model's type */
+    double element_bytes; /* of keys and values */
+    double state_bytes;   /* of an element in the model's type */
     enum kv_packing packing;
     int64_t max_model_len; /* of KV_STATE without prefix caching */
     bool prefix_caching;

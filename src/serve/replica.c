@@ -97,10 +97,10 @@ void replica_free(struct replica *r)
     request_queue_free(&r->waiting);
 }
 
-void replica_enqueue(struct replica *r, struct request *q)
+void replica_enqueue(struct replica *r, struct request *q, double from_s)
 {
     if (r->active == 0 && r->waiting.n == 0)
-        r->idle_until_s = q->w.arrival_s;
+        r->idle_until_s = from_s;
     q->state = REQUEST_WAITING;
     r->waiting_tokens += q->prefill;
     request_queue_push(&r->waiting, q);

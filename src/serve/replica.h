@@ -134,7 +134,7 @@ struct replica {
     VEC(struct flight *) free_flights;
     VEC(struct verdict) over; /* the sink's verdicts on the current batch */
     struct flight *build;     /* the batch being built */
-    double idle_until_s;      /* arrival that ended the last idle time */
+    double idle_until_s;      /* when a request ended the last idle time */
     bool dirty;               /* listed for scheduling (serve.c) */
     double host_until_s;    /* virtual clock: the host is busy until then; 0 = no account is kept */
     bool host_turn;         /* it has taken a batch's tokens, and schedules before it looks again */
@@ -149,7 +149,7 @@ void replica_free(struct replica *r);
 /* ---- for the loop (the life of batches: flights.c) --------------------------------------------
  */
 
-void replica_enqueue(struct replica *r, struct request *q);
+void replica_enqueue(struct replica *r, struct request *q, double from_s);
 
 /* The transfer of q's KV has ended: frees its blocks and slot here. */
 void replica_sent(struct replica *r, struct request *q);

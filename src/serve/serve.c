@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "serve/front.h"
 #include "serve/kv_tables.h"
 #include "serve/router.h"
 #include "serve/tokens.h"
@@ -41,6 +42,7 @@ struct loop {
     int64_t taken;         /* requests */
     struct moment arrived; /* planned moment of the one taken last */
 
+    struct front front;          /* virtual clock */
     struct transfers *transfers; /* NULL without disaggregation */
     VEC(struct pending) heap;    /* virtual clock: by due_s, then seq */
     uint64_t seq;
@@ -182,6 +184,26 @@ static enum st look(struct loop *l, struct err *e)
     return look_ahead(l, e);
 }
 
+/* The request reaches its replica. */
+static void hand_over(struct loop *l, struct request *q, double now_s)
+{
+    const int32_t n = l->transfers ? l->run.p->prefill_replicas : l->n_replicas;
+    const int32_t i = l->router->pick(&l->routing, l->replicas, n, q);
+    l->routing.routed++;
+    replica_enqueue(&l->replicas[i], q, now_s);
+    if (!(l->replicas[i].in_flight && l->run.sched->traits & SCHED_ARRIVALS_WAIT))
+        mark_dirty(l, &l->replicas[i]);
+}
+
+static void hand_over_ready(struct loop *l, double now_s)
+{
+    if (front_next_s(&l->front) > now_s)
+        return;
+    for (size_t i = 0; i < l->front.held.n; i++)
+        hand_over(l, l->front.held.p[i], now_s);
+    l->front.held.n = 0;
+}
+
 static enum st take_in(struct loop *l, double now_s, struct err *e)
 {
     if (l->source->live)
@@ -195,13 +217,10 @@ static enum st take_in(struct loop *l, double now_s, struct err *e)
         if (q->reject != REJECT_NONE) {
             reject(l, q);
             progress(l);
+        } else if (l->front.s > 0) {
+            front_take(&l->front, q, q->w.arrival_s);
         } else {
-            int32_t n = l->transfers ? l->run.p->prefill_replicas : l->n_replicas;
-            int32_t i = l->router->pick(&l->routing, l->replicas, n, q);
-            l->routing.routed++;
-            replica_enqueue(&l->replicas[i], q);
-            if (!(l->replicas[i].in_flight && l->run.sched->traits & SCHED_ARRIVALS_WAIT))
-                mark_dirty(l, &l->replicas[i]);
+            hand_over(l, q, q->w.arrival_s);
         }
         TRY(look_ahead(l, e));
     }
@@ -445,12 +464,15 @@ static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
     double t = l->heap.n ? l->heap.p[0].due_s : INFINITY;
     if (arrivals && l->next.s < t)
         t = l->next.s;
+    if (front_next_s(&l->front) < t)
+        t = front_next_s(&l->front);
     if (l->transfers && transfers_next_s(l->transfers) < t)
         t = transfers_next_s(l->transfers);
     clock_advance_s(l->clock, t);
     t = l->clock->now_s;
     if (arrivals)
         TRY(take_in(l, t, e));
+    hand_over_ready(l, t);
     if (l->transfers)
         take_transfers(l, t);
     while (!seen && l->heap.n && l->heap.p[0].due_s <= t) {
@@ -540,7 +562,7 @@ static enum st run_loop(struct loop *l, struct err *e)
         TRY(look_ahead(l, e));
     if (!l->clock->is_virtual)
         clock_restart(l->clock);
-    while (more_may_come(l) || isfinite(l->next.s) || l->in_flight) {
+    while (more_may_come(l) || isfinite(l->next.s) || l->front.held.n || l->in_flight) {
         TRY(step(l, true, e));
         if (stopped(l))
             break;
@@ -600,6 +622,7 @@ static enum st check_executors(const struct loop *l, const struct executor *x, s
 static void abandon(struct loop *l, enum st st, struct err *e)
 {
     bool stop = st == ST_INTERRUPTED;
+    hand_over_ready(l, INFINITY);
     for (int32_t i = 0; i < l->n_replicas; i++)
         replica_abandon(&l->replicas[i], stop ? RUN_CANCELLED : RUN_ERROR,
                         stop ? "interrupted" : "run", stop ? NULL : err_cause(e, 0));
@@ -626,6 +649,7 @@ static void close_loop(struct loop *l)
     n->concurrency_peak = l->release.peak;
     n->sessions = l->release.n_sessions;
     release_free(&l->release);
+    front_free(&l->front);
     for (size_t i = 0; i < l->run.said.n; i++)
         mem_free(l->run.said.p[i].ids);
     vec_free(&l->run.said);
@@ -654,7 +678,8 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
         .stop = stop,
         .n_replicas = p->replicas,
         .seq = 1, /* 0: before all completions of that time */
-        .router = router_find(p->router)};
+        .router = router_find(p->router),
+        .front = {.s = clock->is_virtual ? p->overheads.front_s : 0}};
     const struct release_params from = {.self = source->self,
                                         .next = source->next,
                                         .live = source->live != NULL,

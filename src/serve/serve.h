@@ -56,6 +56,7 @@ enum serve_async {
  * times of its tokens and to its completion, of predictions; no batch waits for it, but what
  * follows from its end (closed loops, later turns) does. Seconds. */
 struct serve_overheads {
+    double front_s;        /* before its engine sees it, and of all that come with it (front.h) */
     double first_token_s;  /* before its first token */
     double prompt_token_s; /* besides, per prompt token */
     double completion_s;   /* besides, after its last token */

@@ -11,8 +11,8 @@ struct modelled {
     const struct bundle *bundle; /* of calibrated; NULL = none */
     struct groups groups;        /* n 1: one */
     bool host;
-    int64_t bout;  /* of launching's unevenness, 1 + the last one asked for, */
-    double uneven; /* and its factor */
+    int64_t first_bout, bout; /* of launching's unevenness: in which the run begins, the present, */
+    double uneven;            /* and its factor */
 };
 
 static enum st open_modelled(struct arena *a, const struct predictor_params *p,
@@ -29,6 +29,8 @@ static enum st open_modelled(struct arena *a, const struct predictor_params *p,
     x->groups = groups_new(a, x->shape.groups, model_spans(p->model));
     x->params = *params;
     x->host = p->host_overhead;
+    x->first_bout = p->first_bout;
+    x->bout = -1;
     *self = x;
     return ST_OK;
 }
@@ -118,11 +120,11 @@ static enum st predict_modelled(void *self, const struct batch *b, struct stage_
         batch.group = slowest(x, b, &batch, parts);
     const int64_t size = (int64_t)b->prefill_tokens + b->n_decodes;
     const double ratio = x->bundle ? bundle_replayed(x->bundle, b->n_chunks > 0, size) : 1;
-    const int64_t bout = b->iteration / LAUNCHING_BOUT + 1;
+    const int64_t bout = x->first_bout + b->iteration / LAUNCHING_BOUT;
     (void)e;
     if (bout != x->bout) {
         x->bout = bout;
-        x->uneven = launching_unevenness(x->params.v[ITERATION_LAUNCH_SPREAD], b->iteration);
+        x->uneven = launching_unevenness(x->params.v[ITERATION_LAUNCH_SPREAD], bout);
     }
     for (int64_t i = 0; i < x->shape.stages; i++) {
         iteration_terms(&x->shape, &batch, i, &terms);

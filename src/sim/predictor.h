@@ -33,7 +33,9 @@ struct predictor_params {
     int64_t ep; /* devices that share the experts: 0 or 1 = the shards, else a multiple of tp that
                    divides the experts */
     double expert_skew; /* how unevenly tokens choose experts: model/expert_load.h; 0 = evenly */
-    struct launching launching;                /* roofline, calibrated: of the engine */
+    struct launching launching; /* roofline, calibrated: of the engine; */
+    int64_t first_bout;         /* of its unevenness, in which the run begins */
+
     const struct bundle *bundle;               /* bundle: loaded for that model, tp and pp */
     bool host_overhead;                        /* bundle: add its host time per iteration */
     const char *tables;                        /* vidur_tables: folder */

@@ -131,9 +131,9 @@ static enum st check_format(const char *path, const char *what, enum precision s
 static bool may_be_missing(int i)
 {
     return i == ITERATION_EXPERTS_EFFICIENCY || i == ITERATION_EXPERTS_LAYER_S ||
-           i == ITERATION_PIECE_LAYER_S || i == ITERATION_KERNEL_LAYER_S ||
-           i == ITERATION_KERNEL_EXPERTS_S || i == ITERATION_LAUNCH_SPREAD ||
-           i == ITERATION_ANSWER_S;
+           i == ITERATION_ROW_LAYER_S || i == ITERATION_PIECE_LAYER_S ||
+           i == ITERATION_KERNEL_LAYER_S || i == ITERATION_KERNEL_EXPERTS_S ||
+           i == ITERATION_LAUNCH_SPREAD || i == ITERATION_ANSWER_S;
 }
 
 static void set_missing(struct calibrated *c, const struct node *map)

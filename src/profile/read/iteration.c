@@ -415,6 +415,7 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
         out->expert_compute = w->expert_token_s * token;
         out->activations = w->layer_expert_token_s * token;
     }
+    out->row_layers = seqs * layers;
     out->decode_kv = w->decode_kv_token_s * kv * part;
     out->decode_compute = w->decode_pair_s * kv * q * part;
     out->prefill_kv = w->prefill_kv_token_s * (double)own->kv_read_tokens * part;
@@ -506,6 +507,7 @@ struct iteration_time iteration_time(const struct iteration_params *p,
                  over(p, t->link, ITERATION_LINK_EFFICIENCY, g) +
                  times(p, t->collectives, ITERATION_COLLECTIVE_S, g) +
                  times(p, t->layers, ITERATION_LAYER_S, g) +
-                 times(p, t->expert_layers, ITERATION_EXPERTS_LAYER_S, g);
+                 times(p, t->expert_layers, ITERATION_EXPERTS_LAYER_S, g) +
+                 times(p, t->row_layers, ITERATION_ROW_LAYER_S, g);
     return s;
 }

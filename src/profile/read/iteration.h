@@ -1,5 +1,5 @@
 /* The model of an iteration: what a batch takes on a model, hardware and parallelism, from work,
- * peak rates and nineteen parameters. One model with three sources of parameters: defaults
+ * peak rates and twenty parameters. One model with three sources of parameters: defaults
  * (predictor=roofline), a fit (calibration.json), the draws of that fit's covariance.
  *
  *     shape  <- model's operator list, peaks, degrees   once     iteration_shape()
@@ -21,6 +21,7 @@
  *            + L(prefill_kv / kv_efficiency, prefill_compute / attention_efficiency)
  *            + activations / activation_efficiency
  *            + layer_s layers + experts_layer_s layers with experts
+ *            + row_layer_s decode rows in layers
  *            + collective_s collectives + link / link_efficiency
  *     answer = answer_s
  *     L(a, b) = (a^4 + b^4)^(1/4): the larger of both, 1.19 times it where they are equal
@@ -79,15 +80,16 @@ enum iteration_param {
     ITERATION_COLLECTIVE_S,          /* latency of one collective */
     ITERATION_LAYER_S,               /* gaps between the kernels of a layer */
     ITERATION_EXPERTS_LAYER_S,       /* the same of experts: sorting, more kernels */
-    ITERATION_ITERATION_S,           /* host, per iteration */
-    ITERATION_SEQUENCE_S,            /* host, per decode row and per chunk */
-    ITERATION_CHUNK_S,               /* host, per prefill chunk, besides */
-    ITERATION_TOKEN_S,               /* host, per token computed */
-    ITERATION_PIECE_LAYER_S,         /* host, to launch a layer in pieces */
-    ITERATION_KERNEL_LAYER_S,        /* host, to launch a layer kernel by kernel */
-    ITERATION_KERNEL_EXPERTS_S,      /* host, to launch a layer's experts so, besides */
-    ITERATION_LAUNCH_SPREAD,         /* standard deviation of ln of these three, in bouts */
-    ITERATION_ANSWER_S,              /* host, from the device's end to the tokens */
+    ITERATION_ROW_LAYER_S,      /* of a decode row in a layer's attention, however short it is */
+    ITERATION_ITERATION_S,      /* host, per iteration */
+    ITERATION_SEQUENCE_S,       /* host, per decode row and per chunk */
+    ITERATION_CHUNK_S,          /* host, per prefill chunk, besides */
+    ITERATION_TOKEN_S,          /* host, per token computed */
+    ITERATION_PIECE_LAYER_S,    /* host, to launch a layer in pieces */
+    ITERATION_KERNEL_LAYER_S,   /* host, to launch a layer kernel by kernel */
+    ITERATION_KERNEL_EXPERTS_S, /* host, to launch a layer's experts so, besides */
+    ITERATION_LAUNCH_SPREAD,    /* standard deviation of ln of these three, in bouts */
+    ITERATION_ANSWER_S,         /* host, from the device's end to the tokens */
     ITERATION_PARAMS,
 };
 
@@ -206,7 +208,7 @@ struct iteration_terms {
     double prefill_kv, prefill_compute;
     double activations, link;
     /* counts; those of the host are 0 on all stages but the first */
-    double layers, expert_layers, collectives;
+    double layers, expert_layers, row_layers, collectives;
     double piece_layers, kernel_layers, kernel_experts; /* launched so */
     double iterations, sequences, chunks, tokens, answers;
 };

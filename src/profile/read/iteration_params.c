@@ -24,6 +24,8 @@ const struct iteration_param_info iteration_param_table[ITERATION_PARAMS] = {
     [ITERATION_LAYER_S] = {"layer_s", "s", SECONDS, 0.7, "gaps between the kernels of a layer"},
     [ITERATION_EXPERTS_LAYER_S] = {"experts_layer_s", "s", SECONDS, 0.7,
                                    "sorting and gaps between the kernels of a layer's experts"},
+    [ITERATION_ROW_LAYER_S] = {"row_layer_s", "s", SECONDS, 0.7,
+                               "time of a decode row in a layer's attention, without its keys"},
     [ITERATION_ITERATION_S] = {"iteration_s", "s", SECONDS, 0.7, "host time of an iteration"},
     [ITERATION_SEQUENCE_S] = {"sequence_s", "s", SECONDS, 1,
                               "host time per decode row and per prefill chunk"},
@@ -82,7 +84,7 @@ struct iteration_params iteration_defaults(enum precision multiply)
     const struct gemm gemm = gemm_of(multiply);
     return (struct iteration_params){{
         [ITERATION_WEIGHTS_EFFICIENCY] = gemm.weights,
-        [ITERATION_KV_EFFICIENCY] = 0.80,
+        [ITERATION_KV_EFFICIENCY] = 0.88,
         [ITERATION_ACTIVATION_EFFICIENCY] = 0.70,
         [ITERATION_COMPUTE_EFFICIENCY] = gemm.compute,
         [ITERATION_EXPERTS_EFFICIENCY] = gemm.experts,
@@ -91,6 +93,7 @@ struct iteration_params iteration_defaults(enum precision multiply)
         [ITERATION_COLLECTIVE_S] = 6e-6,
         [ITERATION_LAYER_S] = 36e-6,
         [ITERATION_EXPERTS_LAYER_S] = 20e-6,
+        [ITERATION_ROW_LAYER_S] = 0.1e-6,
         [ITERATION_ITERATION_S] = 1.5e-3,
         [ITERATION_SEQUENCE_S] = 15e-6,
         [ITERATION_CHUNK_S] = 100e-6,

@@ -50,10 +50,10 @@ bool launching_has_pieces(const struct launching *l)
     return modes[l->mode].decodes == LAUNCH_PIECES || modes[l->mode].others == LAUNCH_PIECES;
 }
 
-double launching_unevenness(double spread, int64_t iteration)
+double launching_unevenness(double spread, int64_t bout)
 {
     double share = 0, digit = 0.5;
-    for (int64_t bout = iteration / LAUNCHING_BOUT + 1; bout > 0; bout /= 2, digit /= 2)
-        share += bout % 2 ? digit : 0;
+    for (int64_t n = bout + 1; n > 0; n /= 2, digit /= 2)
+        share += n % 2 ? digit : 0;
     return exp(spread * rng_normal_at(share) - spread * spread / 2);
 }

@@ -34,12 +34,12 @@ enum launch launching_of(const struct launching *l, int64_t tokens, bool decodes
 /* Tokens that are computed of a batch launched so: those of the captured size. */
 int64_t launching_padded(const struct launching *l, int64_t tokens, bool decodes);
 
-/* A host is fast and slow by turns: launching batch `iteration` of a run takes this times the mean.
- * The factor stays for LAUNCHING_BOUT batches and is exp(spread z - spread^2 / 2), where the z of
+/* A host is fast and slow by turns: launching takes this times the mean in a bout of LAUNCHING_BOUT
+ * batches, from 0. It is exp(spread z - spread^2 / 2), where the z of
  * successive bouts are normal quantiles of a van der Corput sequence: nothing is drawn, and few
  * bouts have the distribution's percentiles. */
-enum { LAUNCHING_BOUT = 64 };
-double launching_unevenness(double spread, int64_t iteration);
+enum { LAUNCHING_BOUT = 16 };
+double launching_unevenness(double spread, int64_t bout);
 
 /* Whether there can be batches in pieces. */
 bool launching_has_pieces(const struct launching *l);

@@ -4,7 +4,8 @@
 #include "text/json.h"
 
 const struct request_overheads request_overheads_server = {
-    .first_token_s = 6e-3,
+    .front_s = 1.25e-3,
+    .first_token_s = 4.75e-3,
     .prompt_token_s = 2e-6,
     .completion_s = 1e-3,
     .stream_s = 25e-6,
@@ -14,6 +15,7 @@ const struct request_overheads request_overheads_server = {
 static const double MOST_S = 3600;
 
 static const struct field rows[] = {
+    FIELD(struct request_overheads, front_s, .max = MOST_S, .optional = true),
     FIELD(struct request_overheads, first_token_s, .max = MOST_S),
     FIELD(struct request_overheads, prompt_token_s, .max = MOST_S, .optional = true),
     FIELD(struct request_overheads, completion_s, .max = MOST_S, .optional = true),
@@ -32,7 +34,9 @@ enum st request_overheads_load(struct arena *a, const char *path, struct request
     struct request_overheads *o = arena_one(a, struct request_overheads);
     TRY(json_load(a, path, NULL, &map, e));
     TRY(fields_read(a, &request_overheads_fields, map, o, e));
-    if (!(o->prompt_token_s >= 0)) /* left out */
+    if (!(o->front_s >= 0)) /* left out */
+        o->front_s = 0;
+    if (!(o->prompt_token_s >= 0))
         o->prompt_token_s = 0;
     if (!(o->completion_s >= 0))
         o->completion_s = 0;

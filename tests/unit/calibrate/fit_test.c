@@ -147,7 +147,8 @@ static void one_rate_leaves_more_open_than_two(void **state)
     struct calibrate_prediction far, near;
     assert_ok(calibrate_fit(t->a, &p, &in_one, &f1, &t->e), t);
     assert_ok(calibrate_fit(t->a, &p, &in_two, &f2, &t->e), t);
-    assert_true(f1.told[ITERATION_KV_EFFICIENCY] > 1.5 * f2.told[ITERATION_KV_EFFICIENCY]);
+    assert_true(f1.told[ITERATION_KV_EFFICIENCY] > 0.95); /* nothing */
+    assert_true(f2.told[ITERATION_KV_EFFICIENCY] < 0.75);
     assert_true(noted(&f1, "the data could not tell: "));
     assert_ok(calibrate_predict(t->a, &p, &f1, &stages[1], true, &far, &t->e), t);
     assert_ok(calibrate_predict(t->a, &p, &f2, &stages[1], true, &near, &t->e), t);

@@ -18,7 +18,7 @@ static void a_queue_counts_the_tokens_it_holds(void **state)
         struct request *q = request_take(&run.pool);
         q->w = (struct workload_request){.request_id = i, .num_prefill_tokens = prompts[i]};
         q->prefill = prompts[i];
-        replica_enqueue(&r, q);
+        replica_enqueue(&r, q, 0);
     }
     assert_int_equal(r.waiting_tokens, 123);
     assert_false(replica_drop_waiting(&r, 7));

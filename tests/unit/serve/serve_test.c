@@ -515,6 +515,42 @@ static void overheads_are_no_work(void **state)
     harness_free(&plain);
 }
 
+/* The front shares its time among what is there: two at once reach the engine together, a third
+ * that comes meanwhile holds them up, one behind them is alone; their latencies hold the wait. */
+static void the_front_of_a_server_is_shared(void **state)
+{
+    (void)state;
+    static const struct workload_request four[] = {
+        {.request_id = 0, .num_prefill_tokens = 4, .num_decode_tokens = 1},
+        {.request_id = 1, .num_prefill_tokens = 4, .num_decode_tokens = 1},
+        {.request_id = 2,
+         .arrival_ns = 300 * NS_PER_MS,
+         .arrival_s = 0.3,
+         .num_prefill_tokens = 4,
+         .num_decode_tokens = 1},
+        {.request_id = 3,
+         .arrival_ns = 900 * NS_PER_S,
+         .arrival_s = 900,
+         .num_prefill_tokens = 4,
+         .num_decode_tokens = 1},
+    };
+    static const int64_t ready_ns[] = {750 * NS_PER_MS, 750 * NS_PER_MS, 750 * NS_PER_MS,
+                                       900 * NS_PER_S + 250 * NS_PER_MS};
+    struct harness h = with(four, 4);
+    h.p.overheads = (struct serve_overheads){.front_s = 0.25};
+    h.p.batch_cap = 4;
+    h.p.token_budget = 64;
+    harness_run(&h);
+    harness_check(&h);
+    for (int64_t id = 0; id < 4; id++) {
+        const struct run_request *r = harness_row(&h, id);
+        assert_int_equal(r->arrival_ns, four[id].arrival_ns);
+        assert_int_equal(r->scheduled_ns, ready_ns[id]);
+        assert_true(r->first_token_ns > ready_ns[id]);
+    }
+    harness_free(&h);
+}
+
 /* A first token waits for the requests that run then, and the later ones follow at their pace. */
 static void tokens_are_handed_out_one_after_the_other(void **state)
 {
@@ -578,6 +614,7 @@ int main(void)
         TEST(errors_of_the_source_end_the_run),
         TEST(clocks_and_executors_must_match),
         TEST(overheads_are_no_work),
+        TEST(the_front_of_a_server_is_shared),
         cmocka_unit_test(tokens_are_handed_out_one_after_the_other),
         TEST(tokens_of_long_and_short_requests),
     };
