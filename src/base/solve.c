@@ -1,4 +1,4 @@
-#include "calibrate/solve.h"
+#include "base/solve.h"
 
 #include <math.h>
 

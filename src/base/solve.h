@@ -1,6 +1,6 @@
 /* Small dense symmetric systems, as fits have. */
-#ifndef CALIBRATE_SOLVE_H
-#define CALIBRATE_SOLVE_H
+#ifndef BASE_SOLVE_H
+#define BASE_SOLVE_H
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "calibrate/solve.h"
+#include "base/solve.h"
 #include "metrics/metrics.h"
 #include "sim/first_use.h"
 

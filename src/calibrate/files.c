@@ -5,7 +5,7 @@
 
 #include "artifact/artifact.h"
 #include "base/clock.h"
-#include "calibrate/solve.h"
+#include "base/solve.h"
 #include "profile/read/calibrated.h"
 #include "profile/read/meta.h"
 #include "profile/read/unevenness.h"

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/solve.h"
 #include "calibrate/batches.h"
-#include "calibrate/solve.h"
 #include "calibrate/tell.h"
 
 const double calibrate_left_over[OBSERVED_METRICS] = {

@@ -1,8 +1,8 @@
 #include <string.h>
 
+#include "base/solve.h"
 #include "calibrate/calibrate.h"
 #include "calibrate/files.h"
-#include "calibrate/solve.h"
 
 /* What one calibration says, and what it was told before. */
 struct said {

@@ -1,8 +1,8 @@
 #include <math.h>
 
 #include "base/rng.h"
+#include "base/solve.h"
 #include "calibrate/calibrate.h"
-#include "calibrate/solve.h"
 #include "metrics/metrics.h"
 
 static const double Z95 = 1.959964;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "calibrate/solve.h"
+#include "base/solve.h"
 
 void tell_note(struct arena *a, struct calibrate_fit *f, const char *text)
 {

@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/solve.h"
 #include "calibrate/batches.h"
 #include "calibrate/calibrate.h"
-#include "calibrate/solve.h"
 #include "support/support.h"
 
 static const struct model small = {.name = "m",
