@@ -137,6 +137,7 @@ static enum st compare_pair(struct job_context *c, struct comparison *x, struct 
     const struct compare_params params = {
         .real_dir = p->compare.real_run_dir,
         .sim_dir = p->compare.sim_run_dir,
+        .iteration_log = p->compare.iteration_log,
         .spread_dirs = p->compare.spread.items,
         .n_spread = p->compare.spread.n,
         .include_token0 = p->compare.token0 == 1,

@@ -197,6 +197,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
 
     struct notes notes = {.a = a};
     struct alignment al;
+    TRY(compare_take_log(a, out, &notes, e));
     TRY(align_runs(a, out, &al, &notes, e));
     const struct metrics_params params = align_params(&al, p->include_token0);
     enum st st = metrics_from_run(a, &out->real, &params, &out->real_metrics, e);

@@ -51,6 +51,12 @@
  * its interval contains the real value, this is noted, and a fail becomes inconclusive: it is
  * within the simulation's stated uncertainty. An interval never makes a cell pass.
  *
+ * Iteration log. A real run of a server has no batches.csv; the log of iterations that vLLM writes
+ * (metrics/iteration_log.h), given or found in the run's folder, stands for it: what batches held
+ * is exact, their times are those of metrics/iteration_times.h, of which host and device parts are
+ * not known. A note says how many requests and tokens the batches of both sides held. ST_INPUT for
+ * a log of another run.
+ *
  * Diagnosis (diagnosed == true when a judged cell is over pass_percent): explains the judged cell
  * with the largest error by the two sides' batch times; see struct compare_part. */
 #ifndef COMPARE_COMPARE_H
@@ -77,6 +83,7 @@ const char *compare_metric_title(enum metric m);              /* "TTFT", "Per-to
 
 struct compare_params {
     const char *real_dir, *sim_dir;
+    const char *iteration_log;      /* of the real run; NULL = the one in its folder, if any */
     const char *const *spread_dirs; /* [n_spread], more real runs; at most COMPARE_MAX_SPREAD */
     size_t n_spread;
     bool include_token0;

@@ -2,12 +2,14 @@
  * the real run's mix; the remainder is queueing. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compare/intern.h"
 
 enum kind { KIND_PREFILL, KIND_DECODE, KIND_MIXED, KINDS };
 enum { CLASSES = 63 };
 
+static const char BETWEEN[] = "between batches";
 static const char *const kind_names[KINDS] = {"prefill batches", "decode batches", "mixed batches"};
 
 enum part_of { OF_ALL, OF_DEVICE, OF_HOST, OFS };
@@ -66,8 +68,8 @@ static void sum_add(struct sum *s, int64_t all_ns, int64_t device_ns, int64_t ho
 {
     s->n++;
     s->s[OF_ALL] += (double)all_ns / 1e9;
-    s->s[OF_DEVICE] += (double)device_ns / 1e9;
-    s->s[OF_HOST] += (double)host_ns / 1e9;
+    s->s[OF_DEVICE] += device_ns == RUN_NONE ? (double)NAN : (double)device_ns / 1e9;
+    s->s[OF_HOST] += host_ns == RUN_NONE ? (double)NAN : (double)host_ns / 1e9;
 }
 
 static int by_time(const void *pa, const void *pb)
@@ -253,7 +255,7 @@ static void compare_rest(struct diagnosis *d)
         double gain =
             (d->per_token ? weight : (double)real->n) * (mean(sim, OF_ALL) - mean(real, OF_ALL));
         d->difference += gain;
-        add_part(d, time_only(part_of_sums("between batches", real, sim)), gain);
+        add_part(d, time_only(part_of_sums(BETWEEN, real, sim)), gain);
     }
     if (d->real.wait.n && d->sim.wait.n)
         add_part(d,
@@ -296,7 +298,7 @@ static const char *split_text(struct diagnosis *d, const struct compare_part *p)
 static void find_part(struct diagnosis *d, const struct compare_part *p)
 {
     char r[WORDS_MAX], s[WORDS_MAX], change_text[WORDS_MAX];
-    bool between = isnan(p->real_host_s);
+    const bool between = strcmp(p->name, BETWEEN) == 0;
     const char *name = arena_printf(d->a, "%c%s", p->name[0] - 'a' + 'A', p->name + 1);
     compare_note(&d->findings, "%s %s %s real, %s simulated (%s): %.0f %% of the difference.%s",
                  between ? "The time" : name, between ? "between batches is" : "take",

@@ -44,6 +44,10 @@ bool align_same_moment(const struct moments *m, const struct run_request *x,
 /* "8", "1:1-8": concurrency of a run as typed; "none, an open loop". */
 const char *align_limit(struct arena *a, const struct run *r);
 
+/* Batches of the real run from the log of its server's iterations, where there is one and the run
+ * has none of its own. Notes what they are made of and how those of both sides are composed. */
+enum st compare_take_log(struct arena *a, struct comparison *c, struct notes *notes, struct err *e);
+
 /* The aligned requests only; spread runs lack those of *al that failed there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
 

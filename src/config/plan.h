@@ -220,7 +220,7 @@ struct plan {
         int64_t long_run; /* times as many requests; 0 = not looked for */
     } capacity;
     struct {
-        struct option_list from, stages, check, prior; /* of calibrate */
+        struct option_list from, iteration_log, stages, check, prior; /* of calibrate */
     } calibrate;
     struct {
         struct option_list length; /* tokens */
@@ -231,7 +231,7 @@ struct plan {
     } search;
 
     struct {
-        const char *real_run_dir, *sim_run_dir;
+        const char *real_run_dir, *sim_run_dir, *iteration_log;
         struct option_list runs, spread;
         int gate;   /* 0 none, 1 slower */
         int token0; /* 0 exclude, 1 include */

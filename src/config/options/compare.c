@@ -13,6 +13,9 @@ static const struct option rows[] = {
     {KEY_AT("spread", compare.spread), .commands = CMD_COMPARE,
      .help = "further runs like the real one, or the first of runs, on the same arrivals: they "
              "tell the run-to-run spread"},
+    {KEY(compare.iteration_log), .commands = CMD_COMPARE, .when = WHEN(ALWAYS_UNSET("runs")),
+     .help = "log of a vLLM server with --enable-logging-iteration-details, which has the batches "
+             "of the real run; when unset, iterations.log or iterations.log.gz in its folder"},
     {KEY(compare.token0), .def = "exclude", .allowed = "exclude|include", .commands = CMD_COMPARE,
      .help = "whether the first token counts in per-token latency"},
     {KEY(compare.cells), .def = "core", .allowed = "core|all", .commands = CMD_COMPARE,
