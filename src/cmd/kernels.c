@@ -8,6 +8,7 @@
 #include "job/job.h"
 #include "kernels/files.h"
 #include "kernels/iterations.h"
+#include "kernels/serving.h"
 
 static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art,
                               const struct kernels *k)
@@ -68,6 +69,10 @@ static enum st check_iterations(const struct plan *p, struct err *e)
 {
     if (!wants_iterations(p))
         return ST_OK;
+    if (p->kernels.iterations)
+        return err_set(e, ST_USAGE,
+                       "kernels.iterations and %s: one of them says which iterations there are",
+                       p->kernels.composition ? "kernels.composition" : "kernels.step_table");
     if (p->kernels.composition && p->kernels.step_table)
         return err_set(e, ST_USAGE,
                        "kernels.composition and kernels.step_table: one of them says "
@@ -82,24 +87,31 @@ static enum st check_iterations(const struct plan *p, struct err *e)
     return composition_check(p->kernels.composition, e);
 }
 
-static enum st write_iterations(struct job_context *c, const struct artifact *art,
-                                const struct kernels *k, struct kernels_iterations_result *out,
-                                struct err *e)
+static struct whole_params bundle_params(struct job_context *c, const struct artifact *art,
+                                         const struct kernels *k)
 {
     const struct plan *p = c->plan;
     struct node *meta = node_new(c->a, NODE_MAP);
     node_put(c->a, meta, "trace", node_str(c->a, p->kernels.trace));
     node_put(c->a, meta, "trace_format", node_str(c->a, k->t->format));
+    return (struct whole_params){.root = artifact_path(c->a, art, ITERATIONS_ROOT),
+                                 .hardware = p->hardware.id,
+                                 .model_name = p->model.name,
+                                 .tp = p->parallel.tp,
+                                 .method = "trace",
+                                 .meta = meta};
+}
+
+static enum st write_iterations(struct job_context *c, const struct artifact *art,
+                                const struct kernels *k, struct kernels_iterations_result *out,
+                                struct err *e)
+{
+    const struct plan *p = c->plan;
     const struct kernels_iterations_params params = {
         .composition = p->kernels.composition,
         .pattern = p->kernels.step,
         .table = p->kernels.step_table,
-        .to = {.root = artifact_path(c->a, art, ITERATIONS_ROOT),
-               .hardware = p->hardware.id,
-               .model_name = p->model.name,
-               .tp = p->parallel.tp,
-               .method = "trace",
-               .meta = meta},
+        .to = bundle_params(c, art, k),
     };
     if (!wants_iterations(p))
         return ST_OK;
@@ -108,6 +120,41 @@ static enum st write_iterations(struct job_context *c, const struct artifact *ar
         log_warn("no range says how many tokens were cached (kv): times are taken not to depend on "
                  "them");
     return ST_OK;
+}
+
+/* The same of a server whose log says what was in its batches. */
+static enum st write_served(struct job_context *c, const struct artifact *art,
+                            const struct kernels *k, const struct serving_result *r,
+                            struct kernels_iterations_result *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    if (!p->kernels.iteration_log || !p->model.name || !p->hardware.id)
+        return ST_OK;
+    struct whole_params to = bundle_params(c, art, k);
+    const struct whole_sample *samples =
+        serving_samples(c->a, &r->s, &out->iterations, &out->kv_unknown);
+    node_put(c->a, to.meta, "iteration_log", node_str(c->a, p->kernels.iteration_log));
+    node_put(c->a, to.meta, "run", node_str_or_null(c->a, p->kernels.run));
+    node_put(c->a, to.meta, "kv_known", node_bool(c->a, !out->kv_unknown));
+    if (out->kv_unknown)
+        log_warn("a log does not say how many tokens were cached: times are taken not to depend on "
+                 "them; kernels.run= takes the run whose requests they were");
+    return whole_write(c->a, &to, samples, out->iterations, &out->bundle, e);
+}
+
+static void show_serving(struct job_context *c, const struct serving_result *r, struct buf *text,
+                         struct node *out)
+{
+    buf_puts(text, "\n");
+    table_text(text, serving_kind_table(c->a, r->sums, r->n_sums));
+    buf_puts(text, "\n");
+    table_text(text, serving_class_table(c->a, r->sums, r->n_sums));
+    buf_puts(text, "\n");
+    node_put(c->a, out, "served_iterations", node_int(c->a, (int64_t)r->s.n));
+    if (c->plan->kernels.iteration_log)
+        node_put(c->a, out, "logged_iterations", node_int(c->a, (int64_t)r->s.n_logged));
+    if (r->match)
+        node_put(c->a, out, "requests", node_str(c->a, r->match));
 }
 
 static void show_iterations(struct job_context *c, const struct kernels_iterations_result *r,
@@ -125,6 +172,7 @@ static void show_iterations(struct job_context *c, const struct kernels_iteratio
 }
 
 static enum st print_result(struct job_context *c, const struct kernels *k,
+                            const struct serving_result *serving,
                             const struct kernels_iterations_result *iterations, const char *dir,
                             struct err *e)
 {
@@ -140,6 +188,8 @@ static enum st print_result(struct job_context *c, const struct kernels *k,
         node_set(c->a, out, SV("dropped"), node_int(c->a, (int64_t)d->dropped));
     if (impossible)
         node_set(c->a, out, SV("left_out"), node_str(c->a, impossible));
+    if (serving)
+        show_serving(c, serving, &text, out);
     show_iterations(c, iterations, dir, out);
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
     job_lines(&text, out);
@@ -150,6 +200,8 @@ static enum st print_result(struct job_context *c, const struct kernels *k,
         figures = kernels_figures_node(c->a, k, e);
         for (uint32_t i = 0; figures && i < figures->n; i++)
             node_set(c->a, out, figures->pairs[i].key, figures->pairs[i].value);
+        if (serving)
+            node_put(c->a, out, "iterations_by_graphs", serving_sums_node(c->a, serving));
     }
     if (e->st == ST_OK)
         job_result(c, out, buf_str(&text));
@@ -167,6 +219,9 @@ static enum st write_all(struct job_context *c, struct trace *t, const struct tr
     const char *id, *dir = job_out_dir(c, "kernels", &id);
     struct artifact art;
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
+    struct serving_result served, *serving = p->kernels.iterations ? &served : NULL;
+    const struct serving_params serving_params = {.log = p->kernels.iteration_log,
+                                                  .run = p->kernels.run};
     kernels_open(&k, t, &params);
     if (t->ops.n == 0)
         log_warn("no GPU work in %s%s", p->kernels.trace,
@@ -180,6 +235,7 @@ static enum st write_all(struct job_context *c, struct trace *t, const struct tr
                  .model = p->model.name ? p->model.name : "unknown",
                  .batch_size = p->kernels.step_batch_size,
                  .tensor_parallel = p->parallel.tp},
+        .serving = serving,
         .against = p->kernels.against,
         .patterns = &params,
         .window = w,
@@ -188,15 +244,19 @@ static enum st write_all(struct job_context *c, struct trace *t, const struct tr
         .n_exports = p->kernels.exports.n,
     };
     struct kernels_iterations_result iterations = {0};
-    enum st st = kernels_write(&art, &k, &files, e);
+    enum st st = serving ? serving_of(c->a, &k, &serving_params, serving, e) : ST_OK;
+    if (st == ST_OK)
+        st = kernels_write(&art, &k, &files, e);
     if (st == ST_OK)
         st = write_iterations(c, &art, &k, &iterations, e);
+    if (st == ST_OK && serving)
+        st = write_served(c, &art, &k, serving, &iterations, e);
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     if (st == ST_OK)
         st = artifact_commit(&art, meta_node(c, id, &art, &k), e);
     if (st == ST_OK)
-        st = print_result(c, &k, &iterations, dir, e);
+        st = print_result(c, &k, serving, &iterations, dir, e);
     else
         artifact_discard(&art);
     kernels_close(&k);

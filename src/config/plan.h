@@ -249,7 +249,8 @@ struct plan {
     } report;
 
     struct {
-        const char *trace, *against, *step, *composition, *step_table;
+        const char *trace, *against, *step, *composition, *step_table, *iteration_log, *run;
+        bool iterations;
         struct option_list include, exclude, regions, exports;
         double from_ms, to_ms;
         int64_t step_batch_size;

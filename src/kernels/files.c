@@ -147,6 +147,11 @@ enum st kernels_write(const struct artifact *art, const struct kernels *k,
     kernels_summary_of(art->a, k, p->trace, &summary);
     TRY(write_reports(art, k, p, e));
     TRY(write_steps(art, k, p, e));
+    if (p->serving) {
+        TRY(write_csv(art, "iterations.csv", serving_table(art->a, &p->serving->s), e));
+        summary.iterations = p->serving->sums;
+        summary.n_iterations = p->serving->n_sums;
+    }
     TRY(write_diff(art, k, p, &summary, e));
     TRY(write_summary(art, &summary, e));
     return write_exports(art, p, e);

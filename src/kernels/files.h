@@ -5,13 +5,14 @@
 #define KERNELS_FILES_H
 
 #include "artifact/artifact.h"
-#include "kernels/kernels.h"
+#include "kernels/serving.h"
 
 struct kernels_files {
     const char *const *regions; /* [n_regions] patterns, of regions.md */
     size_t n_regions;
-    struct kernels_step_params step; /* pattern NULL = no cpu_overheads.csv */
-    const char *against;             /* another trace, before this one; NULL = no kernels_diff.* */
+    struct kernels_step_params step;      /* pattern NULL = no cpu_overheads.csv */
+    const struct serving_result *serving; /* NULL = no iterations.csv */
+    const char *against; /* another trace, before this one; NULL = no kernels_diff.* */
     const struct kernels_params *patterns; /* applied to that one too */
     const struct trace_window *window;     /* likewise */
     const char *trace;                     /* path of this one, for exports */

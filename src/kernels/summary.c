@@ -73,6 +73,7 @@ static const struct field summary_rows[] = {
     FIELD_MAPS(T, regions, n_regions, "regions", &region_fields),
     FIELD_MAP(T, timeline, "timeline", &kernels_timeline_fields),
     FIELD_MAP(T, gantt, "gantt", &kernels_gantt_fields),
+    FIELD_MAPS(T, iterations, n_iterations, "iterations", &serving_sum_fields, .optional = true),
     FIELD(T, against, .optional = true),
     FIELD_MAPS(T, changes, n_changes, "changes", &change_fields),
 #undef T

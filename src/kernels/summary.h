@@ -5,6 +5,7 @@
 #define KERNELS_SUMMARY_H
 
 #include "kernels/gantt.h"
+#include "kernels/serving.h"
 
 enum { KERNELS_SCHEMA = 1 }; /* up by one where a member changes its meaning */
 
@@ -42,6 +43,8 @@ struct kernels_summary {
     struct kernels_by_operator *operators;
     struct kernels_by_region *regions;
     struct kernels_change *changes; /* the largest first */
+    struct serving_sum *iterations; /* of a server, by kind */
+    size_t n_iterations;
     size_t n_notes, n_machine, n_kernels, n_copies, n_operators, n_regions, n_changes;
     size_t n_operations;
     bool by_range; /* operators are NVTX ranges: the trace has no PyTorch operators */

@@ -31,6 +31,17 @@ static const struct option rows[] = {
     {KEY(kernels.step_table), .commands = CMD_KERNELS, .when = WHEN(SET("kernels.step")),
      .help = "CSV of step (the ranges that kernels.step names, from 0), prefill_tokens, context, "
              "decode, kv: instead of kernels.composition"},
+    {KEY(kernels.iterations), .def = "false", .commands = CMD_KERNELS,
+     .help = "iterations of an inference server that marks none, by its launches and its copies to "
+             "the host: writes iterations.csv"},
+    {KEY(kernels.iteration_log), .commands = CMD_KERNELS,
+     .when = WHEN(IS("kernels.iterations", "true")),
+     .help =
+         "log of a vLLM server with --enable-logging-iteration-details: what its iterations "
+         "held; with model.name and hardware.id writes profile/, a bundle of measured iterations"},
+    {KEY(kernels.run), .commands = CMD_KERNELS, .when = WHEN(SET("kernels.iteration_log")),
+     .help = "run directory of the client whose requests the server had meanwhile: tokens in its "
+             "caches"},
 };
 
 OPTION_SECTION(kernels, rows);
