@@ -56,6 +56,7 @@ static void trace_body(struct arena *a, struct buf *out, const struct part *part
     section_diff(a, out, d);
     section_operators(out, d);
     section_regions(out, d);
+    section_iterations(out, d);
     section_busy(a, out, d);
     section_launch(out, d);
     section_machine(out, d);

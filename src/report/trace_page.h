@@ -19,6 +19,8 @@ void section_kernels(struct arena *a, struct buf *out, const struct trace_data *
 void section_operators(struct buf *out, const struct trace_data *d);
 void section_diff(struct arena *a, struct buf *out, const struct trace_data *d);
 void section_regions(struct buf *out, const struct trace_data *d);
+/* Of a server, by how it launched them. */
+void section_iterations(struct buf *out, const struct trace_data *d);
 void section_busy(struct arena *a, struct buf *out, const struct trace_data *d);
 void section_launch(struct buf *out, const struct trace_data *d);
 /* "Recorded on node7: NVIDIA H200, 140 GiB", for the banner. */

@@ -259,6 +259,69 @@ void section_regions(struct buf *out, const struct trace_data *d)
     buf_puts(out, "\n</section>\n");
 }
 
+static const char *const launched_as[SERVING_KINDS] = {"one graph", "graphs of pieces", "no graph"};
+
+static void iteration_rows(struct page_table *t, const struct kernels_summary *s)
+{
+    for (size_t i = 0; i < s->n_iterations; i++) {
+        const struct serving_sum *x = &s->iterations[i];
+        page_row(t);
+        page_cell(t, launched_as[x->kind]);
+        page_cell_count(t, (double)x->iterations);
+        page_cell_count(t, x->tokens);
+        page_cell_count(t, x->calls);
+        time_cell(t, x->launch_ms, 1e3);
+        time_cell(t, x->before_ms, 1e3);
+        time_cell(t, x->busy_ms, 1e3);
+        time_cell(t, x->gaps_ms, 1e3);
+        time_cell(t, x->idle_ms, 1e3);
+        time_cell(t, x->period_ms, 1e3);
+    }
+}
+
+static void class_rows(struct page_table *t, const struct kernels_summary *s)
+{
+    for (unsigned c = 0; c < KERNELS_CLASSES; c++) {
+        double any = 0;
+        for (size_t i = 0; i < s->n_iterations; i++)
+            any += s->iterations[i].class_ms[c];
+        if (!(any > 0))
+            continue;
+        page_row(t);
+        page_cell(t, kernels_class_name(c));
+        for (size_t i = 0; i < s->n_iterations; i++)
+            time_cell(t, s->iterations[i].class_ms[c], 1e3);
+    }
+}
+
+void section_iterations(struct buf *out, const struct trace_data *d)
+{
+    static const struct page_column columns[] = {
+        {.head = "launched as"},    {.head = "iterations"}, {.head = "tokens"},
+        {.head = "launches"},       {.head = "launching"},  {.head = "host before"},
+        {.head = "GPU busy"},       {.head = "gaps in it"}, {.head = "GPU idle before"},
+        {.head = "from end to end"}};
+    struct page_column kinds[SERVING_KINDS + 1] = {{.head = "operator"}};
+    struct page_table t;
+    if (!d->s.n_iterations)
+        return;
+    page_section(out, "Iterations");
+    PAGE_TABLE(&t, out, columns);
+    iteration_rows(&t, &d->s);
+    page_table_end(&t);
+    for (size_t i = 0; i < d->s.n_iterations && i < SERVING_KINDS; i++)
+        kinds[i + 1].head = launched_as[d->s.iterations[i].kind];
+    page_table_begin(&t, out, kinds, (int)d->s.n_iterations + 1);
+    class_rows(&t, &d->s);
+    page_table_end(&t);
+    page_tag(
+        out, "p", "small",
+        "Medians over the iterations of a kind. Launching reaches from the first launch to the "
+        "last; host before: processing and scheduling since the last launch before, without "
+        "waits for the GPU. Operators are sums of their kernels.");
+    buf_puts(out, "\n</section>\n");
+}
+
 static bool communicates(const struct trace_data *d)
 {
     for (size_t i = 0; i < d->s.timeline.n_devices; i++)
