@@ -222,6 +222,13 @@ static double median_of(int64_t *v, size_t n)
     return n == 0 ? (double)NAN : n % 2 ? (double)v[n / 2] : (double)(v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
+static int64_t tokens_of(const struct finding *f, size_t j)
+{
+    const struct serving_iteration *s = &f->list.p[j], *next = s + 1;
+    const bool ahead = j + 1 < f->list.n && next->launch_from_ns < s->to_ns;
+    return ahead && next->launch_to_ns > s->to_ns ? next->launch_to_ns : s->to_ns;
+}
+
 static void add_host(struct finding *f)
 {
     const struct trace *t = f->k->t;
@@ -242,6 +249,7 @@ static void add_host(struct finding *f)
         s->after_idle = j == 0 || (s->before_ns >= IDLE_LEAST_NS && (double)s->before_ns > most);
         if (s->after_idle)
             s->before_ns = -1;
+        s->tokens_ns = tokens_of(f, j);
         const int64_t from = s->after_idle ? s->launch_from_ns : s[-1].to_ns;
         s->period_ns = s->to_ns > from ? s->to_ns - from : 0;
     }

@@ -38,6 +38,9 @@ struct serving_iteration {
     bool after_idle;        /* no work was there before it */
     int64_t from_ns, to_ns; /* first operation's start, last one's end on the GPU */
     int64_t busy_ns;        /* at least one of its operations ran */
+    /* When its tokens could be handed on: the copy was done, and the next iteration launched where
+     * the host had begun with that before (asynchronous scheduling). */
+    int64_t tokens_ns;
     int64_t period_ns;      /* from the end of the iteration before, or from when its own launching
                                began where the engine was idle, to its end */
     uint32_t calls, graphs; /* launches; of CUDA graphs among them */

@@ -21,7 +21,7 @@ struct server {
     uint32_t correlation;
 };
 
-struct launch {
+struct piece {
     const char *kernel; /* NULL = a copy */
     int us, copies;     /* how long; of a graph: how many of them */
     uint32_t graph;
@@ -38,7 +38,7 @@ static void server_begin(struct test *t, struct server *s)
     s->other = trace_thread_of(&s->t.dict, s->process, 9);
 }
 
-static void put_launch(struct server *s, const struct launch *l, uint32_t thread)
+static void put_piece(struct server *s, const struct piece *l, uint32_t thread)
 {
     const char *const call = l->graph ? "cuGraphLaunch" : l->kernel ? "cuLaunchKernel" : "cuMemcpy";
     const int call_us = l->graph ? GRAPH_CALL : l->kernel ? CALL : COPY_CALL;
@@ -86,20 +86,20 @@ static void put_wait(struct server *s)
 /* An iteration of so many tokens; the host goes on BETWEEN us later. */
 static void put_iteration(struct server *s, enum serving_kind kind, int tokens)
 {
-    const struct launch input = {.us = 1}, output = {.us = 1, .to_host = true};
-    const struct launch sample = {SAMPLE, 3, 0, 0, false};
-    const struct launch attention = {ATTENTION, 5, 0, 0, false};
-    put_launch(s, &input, s->engine);
+    const struct piece input = {.us = 1}, output = {.us = 1, .to_host = true};
+    const struct piece sample = {SAMPLE, 3, 0, 0, false};
+    const struct piece attention = {ATTENTION, 5, 0, 0, false};
+    put_piece(s, &input, s->engine);
     if (kind == SERVING_FULL)
-        put_launch(s, &(struct launch){PRODUCT, 100 + tokens, 2, 40, false}, s->engine);
+        put_piece(s, &(struct piece){PRODUCT, 100 + tokens, 2, 40, false}, s->engine);
     for (int layer = 0; kind != SERVING_FULL && layer < 3; layer++) {
         const uint32_t graph = kind == SERVING_PIECES ? 50 + (uint32_t)layer : 0;
-        put_launch(s, &(struct launch){PRODUCT, 100 + tokens, 1, graph, false}, s->engine);
+        put_piece(s, &(struct piece){PRODUCT, 100 + tokens, 1, graph, false}, s->engine);
         if (layer < 2)
-            put_launch(s, &attention, s->engine);
+            put_piece(s, &attention, s->engine);
     }
-    put_launch(s, &sample, s->engine);
-    put_launch(s, &output, s->engine);
+    put_piece(s, &sample, s->engine);
+    put_piece(s, &output, s->engine);
     put_wait(s);
     s->now_us += BETWEEN;
 }
@@ -138,7 +138,7 @@ static void serve(struct test *t, struct server *s, int n)
         if (i == 20)
             s->now_us += 3000000; /* no requests */
         put_iteration(s, kind_of(i), tokens_of(i));
-        put_launch(s, &(struct launch){"elsewhere", 1, 0, 0, false}, s->other);
+        put_piece(s, &(struct piece){"elsewhere", 1, 0, 0, false}, s->other);
     }
     server_end(s);
 }
@@ -199,8 +199,32 @@ static void iterations_end_with_copies_to_the_host(void **state)
         }
         assert_int_equal(x->before_ns, 1000 * (BETWEEN + CALL)); /* the other thread's launch too */
         assert_true(x->wait_ns >= 1000 * WAIT);
+        assert_int_equal(x->tokens_ns, x->to_ns); /* this host launches nothing ahead */
         assert_int_equal(x->period_ns, x->to_ns - x[-1].to_ns);
     }
+    server_close(&s);
+}
+
+/* The host launches the next iteration before it waits: tokens are handed on after that. */
+static void tokens_wait_for_the_next_launch(void **state)
+{
+    struct test *t = *state;
+    struct server s;
+    struct serving found;
+    server_begin(t, &s);
+    for (int i = 0; i < 3; i++) {
+        for (int kernel = 0; kernel < (i == 1 ? 20 : 1); kernel++)
+            put_piece(&s, &(struct piece){PRODUCT, 20, 0, 0, false}, s.engine);
+        put_piece(&s, &(struct piece){.us = 1, .to_host = true}, s.engine);
+        s.now_us += i == 1 ? 1000 : 10;
+    }
+    server_end(&s);
+    assert_ok(serving_find(t->a, &s.k, &found, &t->e), t);
+    assert_int_equal(found.n, 3);
+    assert_true(found.of[1].launch_from_ns < found.of[0].to_ns);
+    assert_true(found.of[1].launch_to_ns > found.of[0].to_ns);
+    assert_int_equal(found.of[0].tokens_ns, found.of[1].launch_to_ns);
+    assert_int_equal(found.of[1].tokens_ns, found.of[1].to_ns); /* the host came later */
     server_close(&s);
 }
 
@@ -211,7 +235,7 @@ static void what_ran_before_the_first_copy_is_left_out(void **state)
     struct serving found;
     server_begin(t, &s);
     for (int i = 0; i < 5; i++)
-        put_launch(&s, &(struct launch){PRODUCT, 50, 0, 0, false}, s.engine);
+        put_piece(&s, &(struct piece){PRODUCT, 50, 0, 0, false}, s.engine);
     s.now_us += 2 * SERVING_PAUSE_NS / 1000;
     put_iteration(&s, SERVING_FULL, 1);
     put_iteration(&s, SERVING_FULL, 1);
@@ -297,7 +321,7 @@ static void a_trace_without_iterations_is_refused(void **state)
     server_close(&s);
     t->e = (struct err){0};
     server_begin(t, &s);
-    put_launch(&s, &(struct launch){PRODUCT, 50, 0, 0, false}, s.engine);
+    put_piece(&s, &(struct piece){PRODUCT, 50, 0, 0, false}, s.engine);
     server_end(&s);
     assert_int_equal(serving_find(t->a, &s.k, &found, &t->e), ST_INPUT);
     assert_non_null(strstr(err_cause(&t->e, 0), "no work is followed by a copy to the host"));
@@ -308,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(iterations_end_with_copies_to_the_host),
+        TEST(tokens_wait_for_the_next_launch),
         TEST(what_ran_before_the_first_copy_is_left_out),
         TEST(a_log_says_what_they_held),
         TEST(a_part_of_a_log_is_found),
