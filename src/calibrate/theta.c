@@ -113,7 +113,7 @@ static void set_ungrouped(const struct model *m, struct theta_prior *out)
 void theta_prior_roofline(const struct model *m, const struct iteration_shape *shape,
                           struct theta_prior *out)
 {
-    const struct iteration_params defaults = iteration_defaults(m->multiply);
+    const struct iteration_params defaults = iteration_defaults_on(m->multiply, shape->host_speed);
     memset(out, 0, sizeof *out);
     out->source = "roofline";
     for (int i = 0; i < THETAS; i++) {

@@ -47,6 +47,7 @@ struct plan {
         } peak_tflops;                                      /* dense; 0 = not known, or none */
         double link_gb_per_s, pcie_gb_per_s, node_gb_per_s; /* of one device, one direction */
         int64_t link_gpus, gpus_per_node;                   /* 0 = not stated */
+        double host_speed;                                  /* 0 = 1 */
         int64_t sms;
         double compute_capability; /* 0 = not stated */
         const char *profile_root;  /* of bundles that ship with it; NULL = none */

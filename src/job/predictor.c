@@ -28,6 +28,7 @@ struct iteration_hardware job_hardware(const struct plan *p)
 {
     const double tera = 1e12, giga = 1e9;
     return (struct iteration_hardware){
+        .host_speed = p->hardware.host_speed,
         .dram_bytes_per_s = p->hardware.dram_gb_per_s * giga,
         .links = {.link_bytes_per_s = p->hardware.link_gb_per_s * giga,
                   .pcie_bytes_per_s = p->hardware.pcie_gb_per_s * giga,
@@ -71,7 +72,9 @@ static enum st read_parameters(const struct job_context *c, const struct predict
                        "bundles have",
                        ops->name);
     struct iteration_params *all = arena_one(c->a, struct iteration_params);
-    *all = calibrated ? calibrated_params(calibrated) : iteration_defaults(params->model->multiply);
+    *all = calibrated
+               ? calibrated_params(calibrated)
+               : iteration_defaults_on(params->model->multiply, params->hardware->host_speed);
     for (uint32_t i = 0; i < given->n; i++) {
         const struct node_pair *pair = &given->pairs[i];
         enum iteration_param k;
@@ -296,7 +299,7 @@ static struct node *model_node(struct arena *a, const struct predictor_params *p
     const struct calibrated *c = params->bundle ? bundle_calibrated(params->bundle) : NULL;
     const struct iteration_hardware *hw = c ? &c->hardware : params->hardware;
     struct iteration_params p =
-        c ? calibrated_params(c) : iteration_defaults(params->model->multiply);
+        c ? calibrated_params(c) : iteration_defaults_on(params->model->multiply, hw->host_speed);
     struct node *n = node_new(a, NODE_MAP), *values = node_new(a, NODE_MAP);
     struct node *peaks = node_new(a, NODE_MAP), *tflops = node_new(a, NODE_MAP);
     if (params->parameters)

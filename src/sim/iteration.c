@@ -39,9 +39,10 @@ static enum st open_roofline(struct arena *a, const struct predictor_params *p, 
                              struct err *e)
 {
     const struct iteration_hardware none = {0};
-    const struct iteration_params defaults = iteration_defaults(p->model->multiply);
-    return open_modelled(a, p, p->hardware ? p->hardware : &none,
-                         p->parameters ? p->parameters : &defaults, self, e);
+    const struct iteration_hardware *hw = p->hardware ? p->hardware : &none;
+    const struct iteration_params defaults =
+        iteration_defaults_on(p->model->multiply, hw->host_speed);
+    return open_modelled(a, p, hw, p->parameters ? p->parameters : &defaults, self, e);
 }
 
 static enum st open_calibrated(struct arena *a, const struct predictor_params *p, void **self,

@@ -53,6 +53,11 @@ static const struct option rows[] = {
     {KEY(hardware.pcie_gb_per_s), .unit = "GB/s", .max = 1e9,
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE | CMD_FIT, .when = WHEN(SIMULATOR),
      .help = "bandwidth from one device to the host, one direction"},
+    {KEY(hardware.host_speed), .min = 0.05, .max = 100,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
+     .help = "how fast the host schedules and launches, of the hosts that the roofline's defaults "
+             "were measured on; 1 when unset. A calibration tells: it is the prior's piece_layer_s "
+             "or kernel_layer_s over the fitted one"},
     {KEY(hardware.sms), .max = 1 << 20, .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE,
      .when = FROM_PEAKS, .help = "streaming multiprocessors of one device"},
     {KEY(hardware.compute_capability), .max = 100, .commands = HOLDS, .when = WHEN(OUR_BATCHES),

@@ -238,6 +238,7 @@ enum st iteration_shape(struct arena *a, const struct model *m, const struct ite
         .stages = d->pp,
         .groups = shard_groups(d->tp, d->ep),
         .tp = d->tp,
+        .host_speed = hw->host_speed > 0 ? hw->host_speed : 1,
         .launching = d->launching,
         .model = m,
     };

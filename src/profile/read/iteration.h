@@ -112,6 +112,9 @@ bool iteration_param_find(struct sv name, enum iteration_param *out);
 /* Defaults, by the format that GEMMs multiply in; docs/methodology.md has their sources. Nothing in
  * them was fitted to a run of a serving engine that they are judged by. */
 struct iteration_params iteration_defaults(enum precision multiply);
+/* The same with the times of a host that is so many times as fast as those that the defaults are of
+ * (hardware.host_speed). */
+struct iteration_params iteration_defaults_on(enum precision multiply, double host_speed);
 
 /* ---- hardware -------------------------------------------------------------------------------- */
 
@@ -119,6 +122,7 @@ struct iteration_params iteration_defaults(enum precision multiply);
 struct iteration_hardware {
     double dram_bytes_per_s;
     double flop_per_s[PRECISIONS]; /* dense */
+    double host_speed;             /* hardware.host_speed; 0 = 1 */
     struct links_hardware links;
 };
 
@@ -163,6 +167,7 @@ struct iteration_work {
 
 struct iteration_shape {
     int64_t stages, groups, tp;
+    double host_speed;
     struct launching launching;
     struct expert_load load;   /* of the busiest device, where groups share experts, or skewed */
     bool skewed;               /* experts_hit is load's on one device, too */

@@ -105,3 +105,20 @@ struct iteration_params iteration_defaults(enum precision multiply)
         [ITERATION_ANSWER_S] = 2.0e-3,
     }};
 }
+
+static bool is_of_host(enum iteration_param i)
+{
+    return i == ITERATION_ITERATION_S || i == ITERATION_SEQUENCE_S || i == ITERATION_CHUNK_S ||
+           i == ITERATION_TOKEN_S || i == ITERATION_PIECE_LAYER_S ||
+           i == ITERATION_KERNEL_LAYER_S || i == ITERATION_KERNEL_EXPERTS_S ||
+           i == ITERATION_ANSWER_S;
+}
+
+struct iteration_params iteration_defaults_on(enum precision multiply, double host_speed)
+{
+    struct iteration_params p = iteration_defaults(multiply);
+    for (int i = 0; i < ITERATION_PARAMS; i++)
+        if (host_speed > 0 && is_of_host((enum iteration_param)i))
+            p.v[i] /= host_speed;
+    return p;
+}

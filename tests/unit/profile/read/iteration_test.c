@@ -282,6 +282,22 @@ static void gradient_is_the_slope(void **state)
     }
 }
 
+static void a_faster_host_launches_faster(void **state)
+{
+    (void)state;
+    const struct iteration_params p = iteration_defaults(PRECISION_FP8);
+    const struct iteration_params q = iteration_defaults_on(PRECISION_FP8, 2);
+    const struct iteration_params same = iteration_defaults_on(PRECISION_FP8, 0);
+    for (int i = 0; i < ITERATION_PARAMS; i++) {
+        const bool host = i == ITERATION_ITERATION_S || i == ITERATION_SEQUENCE_S ||
+                          i == ITERATION_CHUNK_S || i == ITERATION_TOKEN_S ||
+                          i == ITERATION_PIECE_LAYER_S || i == ITERATION_KERNEL_LAYER_S ||
+                          i == ITERATION_KERNEL_EXPERTS_S || i == ITERATION_ANSWER_S;
+        assert_near(q.v[i], host ? p.v[i] / 2 : p.v[i], 0);
+        assert_near(same.v[i], p.v[i], 0);
+    }
+}
+
 static void the_larger_of_two_binds(void **state)
 {
     (void)state;
@@ -380,6 +396,7 @@ int main(void)
         TEST(drafts_share_their_row_of_keys),   TEST(gradient_is_the_slope),
         TEST(the_larger_of_two_binds),          TEST(unknown_peaks_are_named),
         TEST(parameters_have_names_and_ranges), TEST(layers_are_launched),
+        TEST(a_faster_host_launches_faster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
