@@ -261,6 +261,9 @@ static const struct {
      "vocab_size=200064 num_attention_heads=64 num_key_value_heads=4 head_dim=128 "
      "max_position_embeddings=524288 num_experts=128 num_experts_per_tok=4 "
      "shared_intermediate_size=3072"},
+    {"ministral",
+     "vocab_size=32000 num_attention_heads=32 num_key_value_heads=8 "
+     "max_position_embeddings=131072 sliding_window=4096"},
     {"ministral3",
      "vocab_size=131072 num_attention_heads=32 num_key_value_heads=8 head_dim=128 "
      "max_position_embeddings=262144"},

@@ -104,8 +104,8 @@ void nemotron_h_mlp(struct reading *r, const struct layers *l, int64_t layer, st
         read_int(r, "intermediate_size", 0, MAX_INTERMEDIATE, part == '-' ? READ_REQUIRED : 0);
     const int64_t expert = read_int(r, "moe_intermediate_size", 0, MAX_INTERMEDIATE, 0);
     const int64_t shared =
-        read_int(r, "moe_shared_expert_intermediate_size", 0, MAX_INTERMEDIATE, 0) *
-        read_int(r, "n_shared_experts", 0, MAX_EXPERTS, 1);
+        read_int(r, "moe_shared_expert_intermediate_size", 0, MAX_INTERMEDIATE, 0);
+    read_only(r, "n_shared_experts", "1"); /* vLLM multiplies by it, transformers does not */
     read_ignore(r, "moe_shared_expert_overlap|mlp_bias");
     memset(out, 0, sizeof *out);
     if (part == '-')
