@@ -77,6 +77,7 @@ static bool counts(const struct iteration_shape *s, int i)
     case ITERATION_LINK_EFFICIENCY:
     case ITERATION_COLLECTIVE_S:
         return s->tp > 1 || s->groups > 1 || s->stages > 1;
+    case ITERATION_EXPERTS_WEIGHTS_EFFICIENCY:
     case ITERATION_EXPERTS_EFFICIENCY:
     case ITERATION_EXPERTS_LAYER_S:
         return s->experts > 0;

@@ -130,10 +130,11 @@ static enum st check_format(const char *path, const char *what, enum precision s
  * that takes no time. */
 static bool may_be_missing(int i)
 {
-    return i == ITERATION_EXPERTS_EFFICIENCY || i == ITERATION_EXPERTS_LAYER_S ||
-           i == ITERATION_ROW_LAYER_S || i == ITERATION_PIECE_LAYER_S ||
-           i == ITERATION_KERNEL_LAYER_S || i == ITERATION_KERNEL_EXPERTS_S ||
-           i == ITERATION_LAUNCH_SPREAD || i == ITERATION_ANSWER_S;
+    return i == ITERATION_EXPERTS_WEIGHTS_EFFICIENCY || i == ITERATION_EXPERTS_EFFICIENCY ||
+           i == ITERATION_EXPERTS_LAYER_S || i == ITERATION_ROW_LAYER_S ||
+           i == ITERATION_PIECE_LAYER_S || i == ITERATION_KERNEL_LAYER_S ||
+           i == ITERATION_KERNEL_EXPERTS_S || i == ITERATION_LAUNCH_SPREAD ||
+           i == ITERATION_ANSWER_S;
 }
 
 static void set_missing(struct calibrated *c, const struct node *map)
@@ -144,6 +145,8 @@ static void set_missing(struct calibrated *c, const struct node *map)
             c->param[i] = (struct calibrated_param){
                 .value = i == ITERATION_EXPERTS_EFFICIENCY
                              ? c->param[ITERATION_COMPUTE_EFFICIENCY].value
+                         : i == ITERATION_EXPERTS_WEIGHTS_EFFICIENCY
+                             ? c->param[ITERATION_WEIGHTS_EFFICIENCY].value
                              : 0};
 }
 

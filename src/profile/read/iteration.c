@@ -496,8 +496,8 @@ struct iteration_time iteration_time(const struct iteration_params *p,
                times(p, t->tokens, ITERATION_TOKEN_S, g) + s.launch_s;
     s.device_s = larger(p, t->gemm_weights, ITERATION_WEIGHTS_EFFICIENCY, t->gemm_compute,
                         ITERATION_COMPUTE_EFFICIENCY, g) +
-                 larger(p, t->expert_weights, ITERATION_WEIGHTS_EFFICIENCY, t->expert_compute,
-                        ITERATION_EXPERTS_EFFICIENCY, g) +
+                 larger(p, t->expert_weights, ITERATION_EXPERTS_WEIGHTS_EFFICIENCY,
+                        t->expert_compute, ITERATION_EXPERTS_EFFICIENCY, g) +
                  larger(p, t->head_weights, ITERATION_WEIGHTS_EFFICIENCY, t->head_compute,
                         ITERATION_COMPUTE_EFFICIENCY, g) +
                  larger(p, t->decode_kv, ITERATION_KV_EFFICIENCY, t->decode_compute,

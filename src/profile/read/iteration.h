@@ -1,5 +1,5 @@
 /* The model of an iteration: what a batch takes on a model, hardware and parallelism, from work,
- * peak rates and twenty parameters. One model with three sources of parameters: defaults
+ * peak rates and twenty-one parameters. One model with three sources of parameters: defaults
  * (predictor=roofline), a fit (calibration.json), the draws of that fit's covariance.
  *
  *     shape  <- model's operator list, peaks, degrees   once     iteration_shape()
@@ -15,7 +15,7 @@
  *              kernel_layer_s layers + kernel_experts_s layers with experts   kernel by kernel,
  *              the mean of a host that is slow and fast by turns (launching_unevenness)
  *     device = L(gemm_weights / weights_efficiency, gemm_compute / compute_efficiency)
- *            + L(expert_weights / weights_efficiency, expert_compute / experts_efficiency)
+ *            + L(expert_weights / experts_weights_efficiency, expert_compute / experts_efficiency)
  *            + the same as the first of the LM head's
  *            + L(decode_kv / kv_efficiency, decode_compute / attention_efficiency)
  *            + L(prefill_kv / kv_efficiency, prefill_compute / attention_efficiency)
@@ -70,16 +70,17 @@
 /* Efficiencies are fractions of a peak, in (0, 1.2]; launch_spread is a number; others are seconds,
  * >= 0. */
 enum iteration_param {
-    ITERATION_WEIGHTS_EFFICIENCY,    /* of hardware.dram_gb_per_s, reading weights */
-    ITERATION_KV_EFFICIENCY,         /* of the same, reading keys and values */
-    ITERATION_ACTIVATION_EFFICIENCY, /* of the same, activations */
-    ITERATION_COMPUTE_EFFICIENCY,    /* of the peak of the format that GEMMs multiply in */
-    ITERATION_EXPERTS_EFFICIENCY,    /* the same, in the grouped products of experts */
-    ITERATION_ATTENTION_EFFICIENCY,  /* of the peak of the activations' format, in attention */
-    ITERATION_LINK_EFFICIENCY,       /* of hardware.link_gb_per_s */
-    ITERATION_COLLECTIVE_S,          /* latency of one collective */
-    ITERATION_LAYER_S,               /* gaps between the kernels of a layer */
-    ITERATION_EXPERTS_LAYER_S,       /* the same of experts: sorting, more kernels */
+    ITERATION_WEIGHTS_EFFICIENCY,         /* of hardware.dram_gb_per_s, reading weights */
+    ITERATION_EXPERTS_WEIGHTS_EFFICIENCY, /* the same, of experts */
+    ITERATION_KV_EFFICIENCY,              /* of the same, reading keys and values */
+    ITERATION_ACTIVATION_EFFICIENCY,      /* of the same, activations */
+    ITERATION_COMPUTE_EFFICIENCY,         /* of the peak of the format that GEMMs multiply in */
+    ITERATION_EXPERTS_EFFICIENCY,         /* the same, in the grouped products of experts */
+    ITERATION_ATTENTION_EFFICIENCY,       /* of the peak of the activations' format, in attention */
+    ITERATION_LINK_EFFICIENCY,            /* of hardware.link_gb_per_s */
+    ITERATION_COLLECTIVE_S,               /* latency of one collective */
+    ITERATION_LAYER_S,                    /* gaps between the kernels of a layer */
+    ITERATION_EXPERTS_LAYER_S,            /* the same of experts: sorting, more kernels */
     ITERATION_ROW_LAYER_S,      /* of a decode row in a layer's attention, however short it is */
     ITERATION_ITERATION_S,      /* host, per iteration */
     ITERATION_SEQUENCE_S,       /* host, per decode row and per chunk */

@@ -7,6 +7,9 @@
 const struct iteration_param_info iteration_param_table[ITERATION_PARAMS] = {
     [ITERATION_WEIGHTS_EFFICIENCY] = {"weights_efficiency", "1", EFFICIENCY, 0.15,
                                       "part of the memory bandwidth at which weights are read"},
+    [ITERATION_EXPERTS_WEIGHTS_EFFICIENCY] = {"experts_weights_efficiency", "1", EFFICIENCY, 0.15,
+                                              "part of the memory bandwidth at which experts' "
+                                              "weights are read"},
     [ITERATION_KV_EFFICIENCY] = {"kv_efficiency", "1", EFFICIENCY, 0.3,
                                  "part of the memory bandwidth at which keys and values are read"},
     [ITERATION_ACTIVATION_EFFICIENCY] = {"activation_efficiency", "1", EFFICIENCY, 0.5,
@@ -57,7 +60,7 @@ bool iteration_param_find(struct sv name, enum iteration_param *out)
 /* Parts of the peaks that GEMMs reach: reading weights for 1 to 16 tokens, and computing for 4,096
  * and more; and experts' for 8,192 and more. */
 struct gemm {
-    double weights, compute, experts;
+    double weights, compute, experts_weights, experts;
 };
 
 static struct gemm gemm_of(enum precision multiply)
@@ -65,9 +68,9 @@ static struct gemm gemm_of(enum precision multiply)
     switch (multiply) {
     case PRECISION_FP8:
     case PRECISION_INT8:
-        return (struct gemm){0.75, 0.57, 0.28};
+        return (struct gemm){0.75, 0.57, 0.88, 0.28};
     case PRECISION_FP4:
-        return (struct gemm){0.63, 0.50, 0.27};
+        return (struct gemm){0.63, 0.50, 0.87, 0.27};
     case PRECISION_FP32:
     case PRECISION_TF32:
     case PRECISION_BF16:
@@ -76,7 +79,7 @@ static struct gemm gemm_of(enum precision multiply)
     case PRECISIONS:
         break;
     }
-    return (struct gemm){0.85, 0.77, 0.46};
+    return (struct gemm){0.85, 0.77, 0.92, 0.46};
 }
 
 struct iteration_params iteration_defaults(enum precision multiply)
@@ -84,6 +87,7 @@ struct iteration_params iteration_defaults(enum precision multiply)
     const struct gemm gemm = gemm_of(multiply);
     return (struct iteration_params){{
         [ITERATION_WEIGHTS_EFFICIENCY] = gemm.weights,
+        [ITERATION_EXPERTS_WEIGHTS_EFFICIENCY] = gemm.experts_weights,
         [ITERATION_KV_EFFICIENCY] = 0.88,
         [ITERATION_ACTIVATION_EFFICIENCY] = 0.70,
         [ITERATION_COMPUTE_EFFICIENCY] = gemm.compute,
