@@ -15,8 +15,8 @@ static const double OUTLIERS[] = {1000, 100, 10, 3};
 enum { ROUNDS = sizeof OUTLIERS / sizeof *OUTLIERS, STEPS = 8, HALVINGS = 5 };
 #define OUTLIER OUTLIERS[ROUNDS - 1]
 
-/* Of each stage whose arrivals are drawn, or whose host launches in bouts: so many draws of these
- * are simulated for every residual, and all that there are for what the luck of one does. */
+/* Of each stage whose arrivals are drawn, or whose host's launches are uneven: so many draws of
+ * these are simulated for every residual, and all that there are for what the luck of one does. */
 enum { DRAWS = 4 };
 
 /* A percentile that is compared: its residual is of the level (P50), or of the shape. */
@@ -106,8 +106,8 @@ static bool has_luck(const struct problem *x, size_t stage)
     return x->stages[stage]->stage->drawn_ns || x->p->shape->launching.mode != LAUNCHING_UNTOLD;
 }
 
-/* The first `most` draws of a stage's arrivals, where these are drawn, and of where the host's
- * bouts begin; one where there is no luck. */
+/* The first `most` draws of a stage's arrivals, where these are drawn, and of which
+ * launches are slow; one where there is no luck. */
 static enum st simulate_draws(struct problem *x, size_t stage, const struct theta *t, int most,
                               struct trial_result *each, int *n, struct err *e)
 {
@@ -115,7 +115,7 @@ static enum st simulate_draws(struct problem *x, size_t stage, const struct thet
     struct trial f = *x->p->trial;
     *n = has_luck(x, stage) ? most : 1;
     for (f.draw = 0; f.draw < *n; f.draw++) {
-        f.bout = f.draw * TRIAL_BOUTS;
+        f.first_launch = f.draw * TRIAL_LAUNCHES;
         enum st st = trial_run(x->scratch, &f, s, t, &each[f.draw], e);
         arena_reset(x->scratch);
         x->simulations++;

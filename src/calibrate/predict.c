@@ -54,7 +54,7 @@ static struct trial trial_of(struct arena *a, const struct calibrate_params *p,
     const struct left other = own ? redrawn(a, c->left, c->block, c->iterations, r) : *c->left;
     struct trial f = *p->trial;
     f.phase = own ? 0 : (uint64_t)(k * TRIAL_WAVE / c->of);
-    f.bout = k * TRIAL_BOUTS;
+    f.first_launch = k * TRIAL_LAUNCHES;
     f.draw = k % OBSERVED_DRAWS;
     f.ratios = other.ratio;
     f.n_ratios = other.n;
@@ -114,7 +114,7 @@ static bool is_hidden(const struct trial *f, const struct calibrate_fit *fit, in
 static double moved(int i, double ln, double by)
 {
     static const double most = 0.9;
-    if (i == THETA_SPREAD || i == ITERATION_LAUNCH_SPREAD)
+    if (i == THETA_SPREAD || i == ITERATION_LAUNCH_SPREAD || i == ITERATION_COLD_LAUNCH)
         return ln + by;
     return *theta_unit(i) == 's' ? ln + log1p(fmax(by, -most)) : ln - log1p(fmax(-by, -most));
 }

@@ -85,6 +85,7 @@ static bool counts(const struct iteration_shape *s, int i)
         return launching_has_pieces(&s->launching);
     case ITERATION_KERNEL_LAYER_S:
     case ITERATION_LAUNCH_SPREAD:
+    case ITERATION_COLD_LAUNCH:
     case ITERATION_ANSWER_S:
         return s->launching.mode != LAUNCHING_UNTOLD;
     case ITERATION_KERNEL_EXPERTS_S:

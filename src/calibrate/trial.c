@@ -43,6 +43,7 @@ static enum st predict_uneven(void *self, const struct batch *b, struct stage_ti
     for (int32_t i = 0; i < u->p.stages; i++) {
         stages[i].host_s *= factor;
         stages[i].launch_s *= factor;
+        stages[i].cold_s *= factor;
         stages[i].answer_s *= factor;
         stages[i].device_s *= factor;
     }
@@ -142,7 +143,7 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
     params.parameters = &parameters;
     params.host_overhead = true;
     params.launching = f->serve.launching;
-    params.first_bout = f->bout;
+    params.first_launch = f->first_launch;
     serve.overheads = (struct serve_overheads){.front_s = o.front_s,
                                                .first_token_s = o.first_token_s,
                                                .prompt_token_s = o.prompt_token_s,

@@ -12,9 +12,8 @@
  * normal distribution. Requests are shorter than a turn, so their latencies spread with it. Nothing
  * is drawn: latencies are smooth in the parameters. */
 enum { TRIAL_WAVE = 4096 };
-/* How far runs that differ in nothing but luck begin apart in the bouts of the host: an odd number,
- * as their order repeats in steps of powers of two. */
-enum { TRIAL_BOUTS = 21 };
+/* How far runs that differ in nothing but luck begin apart in the launches of the host. */
+enum { TRIAL_LAUNCHES = 997 };
 double trial_wave(double spread, uint64_t iteration); /* that factor */
 
 struct trial {
@@ -24,7 +23,7 @@ struct trial {
     const volatile sig_atomic_t *stop;     /* may be NULL */
     int draw;       /* of the stage's arrivals, where they are drawn; 0 = those of its workload */
     uint64_t phase; /* iterations of the wave that have passed at the start, */
-    int64_t bout;   /* and bouts of the host's launching */
+    int64_t first_launch; /* of the host's unevenness, in which the run begins */
     /* Instead of the wave: what each iteration takes of its prediction, over and over. */
     const double *ratios; /* [n_ratios]; NULL = the wave */
     size_t n_ratios;

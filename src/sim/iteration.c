@@ -11,8 +11,8 @@ struct modelled {
     const struct bundle *bundle; /* of calibrated; NULL = none */
     struct groups groups;        /* n 1: one */
     bool host;
-    int64_t first_bout, bout; /* of launching's unevenness: in which the run begins, the present, */
-    double uneven;            /* and its factor */
+    int64_t first_launch; /* of launching's unevenness, in which the run begins, */
+    double uneven;        /* and the present batch's factor */
 };
 
 static enum st open_modelled(struct arena *a, const struct predictor_params *p,
@@ -29,8 +29,7 @@ static enum st open_modelled(struct arena *a, const struct predictor_params *p,
     x->groups = groups_new(a, x->shape.groups, model_spans(p->model));
     x->params = *params;
     x->host = p->host_overhead;
-    x->first_bout = p->first_bout;
-    x->bout = -1;
+    x->first_launch = p->first_launch;
     *self = x;
     return ST_OK;
 }
@@ -74,6 +73,7 @@ static struct stage_time time_of(const struct modelled *x, int64_t i,
         return (struct stage_time){.device_s = larger(t->device_s, launch_s) * ratio};
     return (struct stage_time){.host_s = host_s * ratio,
                                .launch_s = launch_s * ratio,
+                               .cold_s = t->cold_s * x->uneven * ratio,
                                .answer_s = t->answer_s * ratio,
                                .device_s = t->device_s * ratio,
                                .one_thread = x->shape.launching.mode != LAUNCHING_UNTOLD};
@@ -121,12 +121,9 @@ static enum st predict_modelled(void *self, const struct batch *b, struct stage_
         batch.group = slowest(x, b, &batch, parts);
     const int64_t size = (int64_t)b->prefill_tokens + b->n_decodes;
     const double ratio = x->bundle ? bundle_replayed(x->bundle, b->n_chunks > 0, size) : 1;
-    const int64_t bout = x->first_bout + b->iteration / LAUNCHING_BOUT;
     (void)e;
-    if (bout != x->bout) {
-        x->bout = bout;
-        x->uneven = launching_unevenness(x->params.v[ITERATION_LAUNCH_SPREAD], bout);
-    }
+    x->uneven =
+        launching_unevenness(x->params.v[ITERATION_LAUNCH_SPREAD], x->first_launch + b->iteration);
     for (int64_t i = 0; i < x->shape.stages; i++) {
         iteration_terms(&x->shape, &batch, i, &terms);
         struct iteration_time t = iteration_time(&x->params, &terms, NULL);

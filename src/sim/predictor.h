@@ -20,6 +20,7 @@ struct stage_time {
     /* With batches in flight beside each other: launch_s, the last part of host_s, in which the
      * device already works at the batch; answer_s, besides, from the device's end to the tokens. */
     double launch_s, answer_s;
+    double cold_s;   /* more of launch_s and host_s where the batch before had none of it */
     bool one_thread; /* the thread that launches takes arrivals and tokens too */
     /* Part of device_s that goes with the clock of the device, 0 = not told; of it, the share of
      * decode attention in batches with chunks. */
@@ -34,7 +35,7 @@ struct predictor_params {
                    divides the experts */
     double expert_skew; /* how unevenly tokens choose experts: model/expert_load.h; 0 = evenly */
     struct launching launching; /* roofline, calibrated: of the engine; */
-    int64_t first_bout;         /* of its unevenness, in which the run begins */
+    int64_t first_launch;       /* of its unevenness, in which the run begins */
 
     const struct bundle *bundle;               /* bundle: loaded for that model, tp and pp */
     bool host_overhead;                        /* bundle: add its host time per iteration */

@@ -134,7 +134,7 @@ static bool may_be_missing(int i)
            i == ITERATION_EXPERTS_LAYER_S || i == ITERATION_ROW_LAYER_S ||
            i == ITERATION_PIECE_LAYER_S || i == ITERATION_KERNEL_LAYER_S ||
            i == ITERATION_KERNEL_EXPERTS_S || i == ITERATION_LAUNCH_SPREAD ||
-           i == ITERATION_ANSWER_S;
+           i == ITERATION_COLD_LAUNCH || i == ITERATION_ANSWER_S;
 }
 
 static void set_missing(struct calibrated *c, const struct node *map)
@@ -287,7 +287,8 @@ struct calibrated *calibrated_drawn(struct arena *a, const struct calibrated *c,
             by += l[i][j] * z[j];
         if (is_hidden_host(c, i))
             continue;
-        const bool efficiency = *info->unit == '1' && i != ITERATION_LAUNCH_SPREAD;
+        const bool efficiency =
+            *info->unit == '1' && i != ITERATION_LAUNCH_SPREAD && i != ITERATION_COLD_LAUNCH;
         *v = efficiency ? *v / (1 + fmax(-by, -most)) : *v * (1 + fmax(by, -most));
         *v = fmin(fmax(*v, info->min), info->max);
     }

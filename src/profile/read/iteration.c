@@ -490,6 +490,8 @@ struct iteration_time iteration_time(const struct iteration_params *p,
     s.launch_s = times(p, t->piece_layers, ITERATION_PIECE_LAYER_S, g) +
                  times(p, t->kernel_layers, ITERATION_KERNEL_LAYER_S, g) +
                  times(p, t->kernel_experts, ITERATION_KERNEL_EXPERTS_S, g);
+    if (t->kernel_layers > 0)
+        s.cold_s = s.launch_s * p->v[ITERATION_COLD_LAUNCH];
     s.host_s = times(p, t->iterations, ITERATION_ITERATION_S, g) +
                times(p, t->sequences, ITERATION_SEQUENCE_S, g) +
                times(p, t->chunks, ITERATION_CHUNK_S, g) +

@@ -1,5 +1,5 @@
 /* The model of an iteration: what a batch takes on a model, hardware and parallelism, from work,
- * peak rates and twenty-one parameters. One model with three sources of parameters: defaults
+ * peak rates and twenty-two parameters. One model with three sources of parameters: defaults
  * (predictor=roofline), a fit (calibration.json), the draws of that fit's covariance.
  *
  *     shape  <- model's operator list, peaks, degrees   once     iteration_shape()
@@ -13,7 +13,7 @@
  *            + launch
  *     launch = piece_layer_s layers                          of a batch in pieces,
  *              kernel_layer_s layers + kernel_experts_s layers with experts   kernel by kernel,
- *              the mean of a host that is slow and fast by turns (launching_unevenness)
+ *              the mean of launches that are now and then delayed (launching_unevenness)
  *     device = L(gemm_weights / weights_efficiency, gemm_compute / compute_efficiency)
  *            + L(expert_weights / experts_weights_efficiency, expert_compute / experts_efficiency)
  *            + the same as the first of the LM head's
@@ -67,7 +67,8 @@
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Efficiencies are fractions of a peak, in (0, 1.2]; launch_spread is a number; others are seconds,
+/* Efficiencies are fractions of a peak, in (0, 1.2]; launch_spread and cold_launch are numbers;
+ * others are seconds,
  * >= 0. */
 enum iteration_param {
     ITERATION_WEIGHTS_EFFICIENCY,         /* of hardware.dram_gb_per_s, reading weights */
@@ -89,8 +90,9 @@ enum iteration_param {
     ITERATION_PIECE_LAYER_S,    /* host, to launch a layer in pieces */
     ITERATION_KERNEL_LAYER_S,   /* host, to launch a layer kernel by kernel */
     ITERATION_KERNEL_EXPERTS_S, /* host, to launch a layer's experts so, besides */
-    ITERATION_LAUNCH_SPREAD,    /* standard deviation of ln of these three, in bouts */
-    ITERATION_ANSWER_S,         /* host, from the device's end to the tokens */
+    ITERATION_LAUNCH_SPREAD,    /* mean delay of these three over their least */
+    ITERATION_COLD_LAUNCH, /* more of launching kernel by kernel behind another kind of batch */
+    ITERATION_ANSWER_S,    /* host, from the device's end to the tokens */
     ITERATION_PARAMS,
 };
 
@@ -227,6 +229,7 @@ struct iteration_time {
     double host_s, device_s;
     double launch_s; /* the last part of host_s, beside the device */
     double answer_s; /* besides */
+    double cold_s;   /* more of launch_s behind a batch that was not launched kernel by kernel */
 };
 /* gradient: d(host + device) / d(parameter), [ITERATION_PARAMS]; NULL = not needed. */
 struct iteration_time iteration_time(const struct iteration_params *p,

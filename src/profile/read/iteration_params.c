@@ -41,7 +41,10 @@ const struct iteration_param_info iteration_param_table[ITERATION_PARAMS] = {
     [ITERATION_KERNEL_EXPERTS_S] = {"kernel_experts_s", "s", SECONDS, 0.4,
                                     "host time to launch a layer's experts so, besides"},
     [ITERATION_LAUNCH_SPREAD] = {"launch_spread", "1", 0, 1, 0.5,
-                                 "standard deviation of the logarithm of what launching takes"},
+                                 "mean delay of launching over its least"},
+    [ITERATION_COLD_LAUNCH] = {"cold_launch", "1", 0, 10, 0.7,
+                               "part by which launching kernel by kernel takes longer behind a "
+                               "batch that was not launched so"},
     [ITERATION_ANSWER_S] = {"answer_s", "s", SECONDS, 0.5,
                             "host time from the device's end to the tokens"},
 };
@@ -102,10 +105,11 @@ struct iteration_params iteration_defaults(enum precision multiply)
         [ITERATION_SEQUENCE_S] = 15e-6,
         [ITERATION_CHUNK_S] = 100e-6,
         [ITERATION_TOKEN_S] = 0,
-        [ITERATION_PIECE_LAYER_S] = 0.29e-3,
-        [ITERATION_KERNEL_LAYER_S] = 0.75e-3,
-        [ITERATION_KERNEL_EXPERTS_S] = 0.94e-3,
-        [ITERATION_LAUNCH_SPREAD] = 0.20,
+        [ITERATION_PIECE_LAYER_S] = 0.22e-3,
+        [ITERATION_KERNEL_LAYER_S] = 0.73e-3,
+        [ITERATION_KERNEL_EXPERTS_S] = 0.47e-3,
+        [ITERATION_LAUNCH_SPREAD] = 0.40,
+        [ITERATION_COLD_LAUNCH] = 0.19,
         [ITERATION_ANSWER_S] = 2.0e-3,
     }};
 }

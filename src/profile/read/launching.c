@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-#include "base/rng.h"
-
 /* How batches up to the largest captured size are launched; beyond it, kernel by kernel. */
 static const struct {
     const char *name;
@@ -50,10 +48,9 @@ bool launching_has_pieces(const struct launching *l)
     return modes[l->mode].decodes == LAUNCH_PIECES || modes[l->mode].others == LAUNCH_PIECES;
 }
 
-double launching_unevenness(double spread, int64_t bout)
+double launching_unevenness(double spread, int64_t n)
 {
-    double share = 0, digit = 0.5;
-    for (int64_t n = bout + 1; n > 0; n /= 2, digit /= 2)
-        share += n % 2 ? digit : 0;
-    return exp(spread * rng_normal_at(share) - spread * spread / 2);
+    static const double golden = 0.61803398874989485;
+    const double x = ((double)n + 0.5) * golden, u = x - floor(x);
+    return (1 - spread * log1p(-u)) / (1 + spread);
 }

@@ -34,12 +34,11 @@ enum launch launching_of(const struct launching *l, int64_t tokens, bool decodes
 /* Tokens that are computed of a batch launched so: those of the captured size. */
 int64_t launching_padded(const struct launching *l, int64_t tokens, bool decodes);
 
-/* A host is fast and slow by turns: launching takes this times the mean in a bout of LAUNCHING_BOUT
- * batches, from 0. It is exp(spread z - spread^2 / 2), where the z of
- * successive bouts are normal quantiles of a van der Corput sequence: nothing is drawn, and few
- * bouts have the distribution's percentiles. */
-enum { LAUNCHING_BOUT = 16 };
-double launching_unevenness(double spread, int64_t bout);
+/* Launching the n-th batch of a run takes this times the mean. A launch takes its least, and now
+ * and then something comes between: (1 - spread ln(1 - u)) / (1 + spread), a least and an
+ * exponential delay, of mean 1. The u of successive n are multiples of the golden ratio, so that
+ * those of any kind of batch are spread evenly, and nothing is drawn. */
+double launching_unevenness(double spread, int64_t n);
 
 /* Whether there can be batches in pieces. */
 bool launching_has_pieces(const struct launching *l);

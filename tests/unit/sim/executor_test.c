@@ -350,6 +350,43 @@ static void a_device_begins_while_kernels_are_launched(void **state)
     arena_free(&a);
 }
 
+static enum st cold(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
+{
+    (void)self;
+    (void)e;
+    const bool kernels = b->n_decodes > 2; /* which are launched one by one */
+    stages[0] = (struct stage_time){.host_s = kernels ? 4 : 1,
+                                    .launch_s = kernels ? 3 : 0,
+                                    .cold_s = kernels ? 0.5 : 0,
+                                    .device_s = 1,
+                                    .one_thread = true};
+    return ST_OK;
+}
+
+/* Only behind a batch that was launched otherwise, or none, it takes longer. */
+static void launching_is_slower_from_cold(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    static const struct predictor_ops ops = {.predict = cold};
+    const struct predictor p = {.ops = &ops, .stages = 1};
+    struct executor x = sim_executor(a, &p, ASYNC_OFF);
+    struct err e = {0};
+    static const struct {
+        int32_t rows;
+        double lasts_s;
+    } batches[] = {{4, 4.5}, {4, 4}, {1, 2}, {3, 4.5}};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        const struct batch b = {.submit_s = 10 * (double)i, .n_decodes = batches[i].rows};
+        struct completion c;
+        uint64_t ticket;
+        assert_ok(x.ops->submit(x.self, &b, &ticket, &e), &e);
+        assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+        assert_near(c.end_s - c.start_s, batches[i].lasts_s, 1e-12);
+    }
+    arena_free(&a);
+}
+
 /* The loop learns when the host is done (tests/conform/clocks_test.c has what it makes of that). */
 static void a_host_that_launches_sees_nothing_meanwhile(void **state)
 {
@@ -706,6 +743,7 @@ int main(void)
         cmocka_unit_test(a_clock_falls_with_work_and_recovers_at_rest),
         cmocka_unit_test(a_bundle_says_what_goes_with_the_clock),
         cmocka_unit_test(a_device_begins_while_kernels_are_launched),
+        cmocka_unit_test(launching_is_slower_from_cold),
         cmocka_unit_test(a_host_that_launches_sees_nothing_meanwhile),
         cmocka_unit_test(a_turn_waits_for_the_tokens_of_its_last_one),
         cmocka_unit_test(a_batch_allocates_nothing),

@@ -100,7 +100,7 @@ static void faults_are_named(void **state)
     c = sample(t);
     c.n_covariance = 3;
     assert_int_equal(calibrated_load(t->a, write(t, &c), &model, 2, 1, 0, &back, &t->e), ST_INPUT);
-    assert_non_null(strstr(err_cause(&t->e, 0), "covariance: expected 21 rows of as many numbers"));
+    assert_non_null(strstr(err_cause(&t->e, 0), "covariance: expected 22 rows of as many numbers"));
     err_clear(&t->e);
     c = sample(t);
     struct node *n = calibrated_node(t->a, &c);

@@ -271,7 +271,8 @@ static void gradient_is_the_slope(void **state)
         struct iteration_params up = p, down = p;
         double h = p.v[i] * 1e-5;
         const bool other_launch = i == ITERATION_PIECE_LAYER_S;
-        const bool beside = i == ITERATION_LAUNCH_SPREAD || i == ITERATION_ANSWER_S;
+        const bool beside =
+            i == ITERATION_LAUNCH_SPREAD || i == ITERATION_COLD_LAUNCH || i == ITERATION_ANSWER_S;
         up.v[i] += h;
         down.v[i] -= h;
         struct iteration_time a = iteration_time(&up, &x, NULL),
