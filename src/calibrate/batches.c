@@ -79,10 +79,7 @@ static double median(struct arena *scratch, const double *v, size_t n)
     return metrics_percentile(copy, n, 50);
 }
 
-/* Of how many values one is worth, as neighbours are alike: over blocks of 1, 2, 4, ... of them,
- * the largest of the block means' variance against what independent values have (Flyvbjerg and
- * Petersen 1989). *block: the length at which it is. v is overwritten. */
-static double correlated(double *v, size_t n, size_t *block)
+double batches_correlated(double *v, size_t n, size_t *block)
 {
     double mean = 0, alone = 0, most = 1;
     for (size_t i = 0; i < n; i++)
@@ -165,7 +162,7 @@ static void weigh(struct arena *scratch, struct batch_problem *x)
                        (x->scale / own) * (x->scale / own);
         off[i] = x->weight[i] * (x->measured[i] - x->predicted[i]);
     }
-    const double worth = correlated(off, x->n, &x->block);
+    const double worth = batches_correlated(off, x->n, &x->block);
     x->information = 1 / (worth * x->scale * x->scale);
     x->inside = x->block > 1 ? information_inside(scratch, x) : 0;
     arena_reset(scratch);

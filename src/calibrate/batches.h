@@ -27,4 +27,9 @@ enum { BATCHES_LEAST = 30 };
 enum st batches_fit(struct arena *a, const struct calibrate_params *p,
                     const struct calibrate_input *in, struct calibrate_fit *out, struct err *e);
 
+/* Of how many values one is worth, as neighbours are alike: over blocks of 1, 2, 4, ... of them,
+ * the largest of the block means' variance against what independent values have (Flyvbjerg and
+ * Petersen 1989). *block: the length at which it is. v is overwritten. */
+double batches_correlated(double *v, size_t n, size_t *block);
+
 #endif

@@ -15,7 +15,8 @@
  * that an episode the model does not have, such as a stall that filled the queue, does not bend the
  * parameters. With the prior (theta.h) this is the minimum of a sum of squares, found by
  * Gauss-Newton steps with a line search; the inverse of its Hessian is the covariance. Runs with
- * batches are fitted to these alone (batches.h). Deterministic.
+ * batches are fitted to these alone (batches.h), and runs with a log of their server's iterations
+ * to that alone (log_fit.h). Deterministic.
  *
  * Records of several rates tell a constant from a slope; one rate cannot, and the intervals say so.
  */
@@ -41,6 +42,7 @@ struct calibrate_input {
     size_t n, n_fitted;
     struct observed_settings settings; /* what the records state together */
     bool batches;                      /* a run has them: fit those */
+    bool logs;                         /* a run has a log of iterations: fit those */
 };
 
 /* "overload: ...": the stage's latencies are mostly waiting, or its requests waited ever longer

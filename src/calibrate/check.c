@@ -152,6 +152,7 @@ enum st calibrate_check(struct arena *a, const struct observed *runs, size_t n,
         TRY(add_settings(&runs[0], &runs[i], &out->settings, e));
         all += runs[i].n_stages;
         out->batches |= runs[i].n_batches > 0;
+        out->logs |= runs[i].logged != NULL;
     }
     out->stages = arena_array(a, struct calibrate_stage, all);
     for (size_t i = 0; i < n; i++) {
@@ -162,8 +163,10 @@ enum st calibrate_check(struct arena *a, const struct observed *runs, size_t n,
                                           .stage = s,
                                           .left_out =
                                               calibrate_left_out(a, s, out->settings.batch_cap)};
+            if (out->logs && !runs[i].logged && !x->left_out)
+                x->left_out = "it has no log of iterations, and another run has";
             out->n_fitted += x->left_out == NULL;
         }
     }
-    return out->n_fitted || out->batches ? ST_OK : refuse_all(out, e);
+    return out->n_fitted || out->batches || out->logs ? ST_OK : refuse_all(out, e);
 }

@@ -5,6 +5,7 @@
 
 #include "base/solve.h"
 #include "calibrate/batches.h"
+#include "calibrate/log_fit.h"
 #include "calibrate/tell.h"
 
 const double calibrate_left_over[OBSERVED_METRICS] = {
@@ -527,6 +528,8 @@ enum st calibrate_fit(struct arena *a, const struct calibrate_params *p,
     calibrate_none(p->prior, out);
     if (in->batches) {
         TRY(batches_fit(a, p, in, out, e));
+    } else if (in->logs) {
+        TRY(log_fit(a, p, in, out, e));
     } else {
         struct problem x = {.a = a, .scratch = arena_new(), .p = p, .outlier = OUTLIERS[0]};
         gather(&x, in);
@@ -535,7 +538,7 @@ enum st calibrate_fit(struct arena *a, const struct calibrate_params *p,
         TRY(st);
     }
     tell_what_data_said(a, p->prior, out);
-    if (!in->batches) /* which tell what they take, whoever made them */
+    if (!in->batches && !in->logs) /* which tell what they take, whoever made them */
         tell_far(a, out);
     return ST_OK;
 }

@@ -89,6 +89,7 @@ struct observed {
     size_t n_batches;
     const char *const *doubts; /* what it states and is not simulated, or is assumed; [n_doubts] */
     size_t n_doubts;
+    const struct logged_run *logged; /* iterations that its server logged; NULL = none */
     double first_token_lag_s; /* P50 from the end of the batch to the first token; NAN = unknown */
     const struct key_spans *spans; /* of the model that was served, for batches; NULL = none */
 };
@@ -108,6 +109,11 @@ enum st observed_load(struct arena *a, const char *path, struct observed *out, s
 /* The same of a model with spans (model/spans.h), which lives as long as *out. */
 enum st observed_load_of(struct arena *a, const char *path, const struct key_spans *spans,
                          struct observed *out, struct err *e);
+
+/* Takes the log of iterations of the server that served a run (metrics/iteration_log.h): the file,
+ * or with NULL the one in the run's folder, if any. A run with batches.csv has none. ST_USAGE: a
+ * file for a record that can have none. */
+enum st observed_take_log(struct arena *a, const char *log, struct observed *x, struct err *e);
 
 /* ---- for formats ----------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 
 #include "artifact/run.h"
 #include "base/clock.h"
-#include "calibrate/observed.h"
+#include "calibrate/log_replay.h"
 
 bool observed_is_run(struct arena *a, const char *path)
 {
@@ -125,4 +125,21 @@ enum st observed_read_run(struct arena *a, const char *path, struct observed *ou
     settings_of(a, r.meta, &out->settings);
     read_batches(a, &r, out);
     return observed_from_rows(a, path, rows, n, out->stages, e);
+}
+
+enum st observed_take_log(struct arena *a, const char *log, struct observed *x, struct err *e)
+{
+    const bool can = !x->n_batches && observed_is_run(a, x->path);
+    struct logged_run *r;
+    if (log && !can) {
+        err_set(e, ST_USAGE, "%s: an iteration log was given for %s, which %s", log, x->path,
+                x->n_batches ? "has its batches in batches.csv" : "is no run directory");
+        return err_hint(e, "calibrate.iteration_log names logs of run directories, in the order of "
+                           "from; none where a run has no log");
+    }
+    log = log || !can ? log : iteration_log_beside(a, x->path);
+    if (!log)
+        return ST_OK;
+    x->logged = r = arena_one(a, struct logged_run);
+    return logged_run_read(a, x->path, log, x->spans, r, e);
 }

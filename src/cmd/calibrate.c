@@ -126,7 +126,8 @@ static void warn(const struct job_context *c, const struct job_calibration *j)
     warn_of(j->checks, c->plan->calibrate.check.n);
     for (size_t i = 0; i < j->in.n; i++) {
         const struct calibrate_stage *s = &j->in.stages[i];
-        if (s->left_out && !j->in.batches) /* batches are fitted, not the stage */
+        if (s->left_out && !j->in.batches &&
+            !s->run->logged) /* batches are fitted, not the stage */
             log_warn("stage %s of %s is left out: %s", s->stage->name, s->run->path, s->left_out);
         for (size_t k = 0; k < s->stage->n_notes; k++)
             log_info("stage %s of %s: %s", s->stage->name, s->run->path, s->stage->notes[k]);

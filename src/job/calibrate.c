@@ -159,6 +159,22 @@ static enum st load_all(const struct job_context *c, const struct option_list *p
     return ST_OK;
 }
 
+/* Logs of the runs that are fitted. */
+static enum st take_logs(const struct job_context *c, struct job_calibration *j, struct err *e)
+{
+    const struct option_list *logs = &c->plan->calibrate.iteration_log;
+    if (logs->n > c->plan->calibrate.from.n)
+        return err_set(e, ST_USAGE, "calibrate.iteration_log: %zu logs for %zu runs", logs->n,
+                       c->plan->calibrate.from.n);
+    for (size_t i = 0; i < c->plan->calibrate.from.n; i++) {
+        const char *log = i < logs->n ? logs->items[i] : NULL;
+        if (log && strcmp(log, "none") == 0)
+            continue;
+        TRY(observed_take_log(c->a, log, &j->runs[i], e));
+    }
+    return ST_OK;
+}
+
 /* Stages that were not asked for are left out of the fit. */
 static enum st choose_stages(const struct job_context *c, struct calibrate_input *in, struct err *e)
 {
@@ -177,7 +193,7 @@ static enum st choose_stages(const struct job_context *c, struct calibrate_input
     }
     if (wanted->n && !found)
         return err_set(e, ST_USAGE, "stages: no record has a stage %s", wanted->items[0]);
-    if (in->n_fitted || in->batches)
+    if (in->n_fitted || in->batches || in->logs)
         return ST_OK;
     return err_set(e, ST_REJECTED, "stages: none of those that are left can be fitted");
 }
@@ -512,6 +528,7 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     j->root = job_out_dir(c, "calibrations", &id);
     TRY(load_all(c, &p.calibrate.from, &j->runs, e));
     TRY(load_all(c, &p.calibrate.check, &j->checks, e));
+    TRY(take_logs(c, j, e));
     TRY(load_model(c, &p, j, e));
     if (p.calibrate.from.n) {
         TRY(calibrate_check(c->a, j->runs, p.calibrate.from.n, &j->in, e));

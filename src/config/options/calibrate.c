@@ -4,6 +4,10 @@ static const struct option rows[] = {
     {KEY_AT("from", calibrate.from), .commands = CMD_CALIBRATE,
      .help = "records of runs that are fitted: run directories, or what vllm bench serve or sweep, "
              "SGLang, inference-perf, GuideLLM, AIPerf, GenAI-Perf, LLMPerf or trtllm-bench wrote"},
+    {KEY(calibrate.iteration_log), .commands = CMD_CALIBRATE, .when = WHEN(ALWAYS_SET("from")),
+     .help = "logs of vLLM servers with --enable-logging-iteration-details, of the runs of from in "
+             "their order, none = of that run none is taken; when unset, iterations.log or "
+             "iterations.log.gz in its folder"},
     {KEY_AT("stages", calibrate.stages), .commands = CMD_CALIBRATE,
      .when = WHEN(ALWAYS_SET("from")), .help = "stages of these that are fitted; all when unset"},
     {KEY_AT("check", calibrate.check), .commands = CMD_CALIBRATE,

@@ -1,0 +1,419 @@
+#include "calibrate/log_fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/order.h"
+#include "base/solve.h"
+#include "calibrate/batches.h"
+#include "calibrate/log_replay.h"
+#include "calibrate/tell.h"
+
+enum kind { INTERVAL, START, WAIT, KINDS };
+enum { ROUNDS = 25, HALVINGS = 6, STRETCH = 64 };
+static const double CLIP = 3, NORMAL_MAD = 1.4826;
+/* Of a kind's scale: clocks and logs have this resolution or less. */
+static const double LEAST_SCALE_S[KINDS] = {1e-4, 1e-4, 5e-5};
+static const double NO_WAIT_S = 2e-4; /* the loop looked, and the result was there */
+static const double STEP = 0.02;      /* of the logarithms, for derivatives */
+static const double MOST_STEP = 0.7;
+
+/* An observed time. */
+struct datum {
+    enum kind kind;
+    const struct logged_run *run;
+    struct replayed *replayed; /* of that run */
+    size_t from, to;           /* anchors; of a start, the anchor; of a wait, the iteration */
+    double observed_s;
+};
+
+struct problem {
+    struct arena *a, *scratch;
+    const struct calibrate_params *p;
+    struct datum *data; /* [n] */
+    size_t n;
+    const struct logged_run **runs; /* [n_runs] */
+    struct replayed *replayed;      /* [n_runs] */
+    size_t n_runs;
+    double scale[KINDS], worth[KINDS]; /* worth: observations that count as one */
+    bool *counts;                      /* [n] */
+    int64_t simulations;
+};
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+static void add_run(struct problem *x, size_t k)
+{
+    const struct logged_run *r = x->runs[k];
+    const struct iteration_match *m = &r->match;
+    for (size_t i = 0; i < r->n_anchors; i++) {
+        const struct iteration_anchor *to = &r->anchors[i], *from = i ? to - 1 : NULL;
+        const struct run_request *q = &r->run.requests[to->request];
+        bool paused = !from;
+        for (size_t j = from ? from->iteration + 1 : 0; j <= to->iteration; j++)
+            paused |= m->of[j].idle_before;
+        if (!paused)
+            x->data[x->n++] =
+                (struct datum){INTERVAL, r, &x->replayed[k], i - 1, i, to->time_s - from->time_s};
+        if (!to->end)
+            x->data[x->n++] = (struct datum){START, r, &x->replayed[k],
+                                             i,     i, to->time_s - ns_to_s(q->arrival_ns)};
+    }
+    for (size_t i = 0; r->times.async && i < m->n; i++)
+        if (m->of[i].known)
+            x->data[x->n++] =
+                (struct datum){WAIT, r, &x->replayed[k], i, i, m->of[i].log->elapsed_s};
+}
+
+static void gather(struct problem *x, const struct calibrate_input *in)
+{
+    size_t most = 0;
+    x->runs = arena_array(x->a, const struct logged_run *, in->n);
+    x->replayed = arena_array(x->a, struct replayed, in->n);
+    for (size_t i = 0; i < in->n; i++) {
+        const struct logged_run *r = in->stages[i].run->logged;
+        if (!r)
+            continue;
+        x->runs[x->n_runs] = r;
+        x->replayed[x->n_runs++] = replayed_new(x->a, r->match.n);
+        most += 2 * r->n_anchors + r->match.n;
+    }
+    x->data = arena_array(x->a, struct datum, most);
+    x->counts = arena_array(x->a, bool, most);
+    for (size_t k = 0; k < x->n_runs; k++)
+        add_run(x, k);
+}
+
+/* ---- what the simulator says ----------------------------------------------------------------- */
+
+/* From the loop's tokens to the client's. */
+static double outside(const struct request_overheads *o, const struct logged_run *r, size_t anchor)
+{
+    const struct iteration_anchor *x = &r->anchors[anchor];
+    const struct logged_iteration *i = r->match.of[x->iteration].log;
+    if (x->end)
+        return o->completion_s;
+    return o->first_token_s +
+           o->prompt_token_s * (double)r->run.requests[x->request].num_prefill_tokens +
+           o->stream_s * (double)(i->context_requests + i->generation_requests);
+}
+
+static double predicted_of(const struct datum *d, const struct request_overheads *o)
+{
+    const struct replayed *s = d->replayed;
+    const struct logged_run *r = d->run;
+    if (d->kind == WAIT)
+        return s->wait_s[d->from];
+    const size_t to = r->anchors[d->to].iteration, from = r->anchors[d->from].iteration;
+    const double at = s->tokens_s[to] + outside(o, r, d->to);
+    if (d->kind == INTERVAL)
+        return at - s->tokens_s[from] - outside(o, r, d->from);
+    const double joined = r->match.of[to].idle_before ? 0 : s->begin_s[to] - s->begin_s[to - 1];
+    return at - s->begin_s[to] + joined / 2;
+}
+
+static enum st predict(struct problem *x, const struct theta *t, double *out, struct err *e)
+{
+    const struct request_overheads o = theta_overheads(t);
+    for (size_t k = 0; k < x->n_runs; k++) {
+        const enum st st = log_replay(x->scratch, x->p->trial, x->runs[k], t, &x->replayed[k], e);
+        arena_reset(x->scratch);
+        TRY(st);
+        x->simulations++;
+    }
+    for (size_t i = 0; i < x->n; i++)
+        out[i] = predicted_of(&x->data[i], &o);
+    return ST_OK;
+}
+
+/* ---- least squares --------------------------------------------------------------------------- */
+
+/* Scales and worth of the kinds, and which data count, by the residuals there are. */
+static void weigh(struct problem *x, const double *predicted)
+{
+    double *off = arena_array(x->scratch, double, x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        const struct datum *d = &x->data[i];
+        x->counts[i] = d->kind != WAIT || d->observed_s > NO_WAIT_S || predicted[i] > NO_WAIT_S;
+    }
+    for (int k = 0; k < KINDS; k++) {
+        size_t n = 0, block;
+        for (size_t i = 0; i < x->n; i++)
+            if (x->data[i].kind == (enum kind)k && x->counts[i])
+                off[n++] = fabs(predicted[i] - x->data[i].observed_s);
+        x->scale[k] = LEAST_SCALE_S[k];
+        x->worth[k] = 1;
+        if (n == 0)
+            continue;
+        qsort(off, n, sizeof *off, order_double);
+        x->scale[k] = fmax(NORMAL_MAD * off[n / 2], LEAST_SCALE_S[k]);
+        n = 0;
+        for (size_t i = 0; i < x->n; i++)
+            if (x->data[i].kind == (enum kind)k && x->counts[i])
+                off[n++] =
+                    fmax(fmin((predicted[i] - x->data[i].observed_s) / x->scale[k], CLIP), -CLIP);
+        x->worth[k] = batches_correlated(off, n, &block);
+    }
+    arena_reset(x->scratch);
+}
+
+static double objective(const struct problem *x, const struct theta *t, const double *predicted)
+{
+    const struct theta_prior *prior = x->p->prior;
+    double sum = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        const enum kind k = x->data[i].kind;
+        const double u = fabs(predicted[i] - x->data[i].observed_s) / x->scale[k];
+        sum += (u <= CLIP ? u * u / 2 : CLIP * (u - CLIP / 2)) / x->worth[k];
+    }
+    for (int i = 0; i < THETAS; i++)
+        for (int j = 0; j < THETAS; j++)
+            if (!prior->held[i] && !prior->held[j])
+                sum += prior->precision[i][j] * (t->ln[i] - prior->mean.ln[i]) *
+                       (t->ln[j] - prior->mean.ln[j]) / 2;
+    return sum;
+}
+
+/* Not of the replay: how uneven things are. */
+static bool is_replayed(const struct theta_prior *prior, int i)
+{
+    return !prior->held[i] && i != THETA_SPREAD && i != ITERATION_LAUNCH_SPREAD;
+}
+
+static enum st derive(struct problem *x, const struct theta *t, const double *predicted,
+                      double *jacobian, struct err *e)
+{
+    double *moved = arena_array(x->a, double, x->n);
+    for (int i = 0; i < THETAS; i++) {
+        struct theta next = *t;
+        double *column = jacobian + (size_t)i * x->n;
+        memset(column, 0, x->n * sizeof *column);
+        if (!is_replayed(x->p->prior, i))
+            continue;
+        next.ln[i] += STEP;
+        TRY(predict(x, &next, moved, e));
+        for (size_t k = 0; k < x->n; k++)
+            column[k] = (moved[k] - predicted[k]) / STEP;
+    }
+    return ST_OK;
+}
+
+static void equations(const struct problem *x, const struct theta *t, const double *predicted,
+                      const double *jacobian, double hessian[THETAS][THETAS],
+                      double gradient[THETAS])
+{
+    const struct theta_prior *prior = x->p->prior;
+    for (int i = 0; i < THETAS; i++) {
+        gradient[i] = 0;
+        for (int j = 0; j < THETAS; j++) {
+            const bool held = prior->held[i] || prior->held[j];
+            hessian[i][j] = held ? 0 : prior->precision[i][j];
+            if (!held)
+                gradient[i] += prior->precision[i][j] * (t->ln[j] - prior->mean.ln[j]);
+        }
+    }
+    for (size_t k = 0; k < x->n; k++) {
+        const enum kind kind = x->data[k].kind;
+        const double off = predicted[k] - x->data[k].observed_s, u = fabs(off) / x->scale[kind];
+        const double w =
+            (u > CLIP ? CLIP / u : 1) / (x->scale[kind] * x->scale[kind] * x->worth[kind]);
+        for (int i = 0; i < THETAS; i++) {
+            const double slope = jacobian[(size_t)i * x->n + k];
+            if (slope == 0)
+                continue;
+            gradient[i] += w * slope * off;
+            for (int j = 0; j < THETAS; j++)
+                hessian[i][j] += w * slope * jacobian[(size_t)j * x->n + k];
+        }
+    }
+}
+
+/* Moves *t down the step by as much of it as helps; *moved: the longest way of a parameter, 0 where
+ * nothing helps. predicted follows. */
+static enum st descend(struct problem *x, struct theta *t, double *predicted,
+                       const double step[THETAS], double *moved, struct err *e)
+{
+    const double before = objective(x, t, predicted);
+    double *next_predicted = arena_array(x->a, double, x->n), longest = 0;
+    for (int i = 0; i < THETAS; i++)
+        longest = fmax(longest, fabs(step[i]));
+    double scale = longest > MOST_STEP ? MOST_STEP / longest : 1;
+    *moved = 0;
+    for (int tries = 0; tries < HALVINGS; tries++, scale /= 2) {
+        struct theta next = *t;
+        for (int i = 0; i < THETAS; i++)
+            if (is_replayed(x->p->prior, i))
+                next.ln[i] -= scale * step[i];
+        theta_clamp(&next);
+        TRY(predict(x, &next, next_predicted, e));
+        if (objective(x, &next, next_predicted) >= before)
+            continue;
+        *t = next;
+        memcpy(predicted, next_predicted, x->n * sizeof *predicted);
+        *moved = scale * longest;
+        return ST_OK;
+    }
+    return ST_OK;
+}
+
+static enum st iterate(struct problem *x, struct theta *t, double *predicted,
+                       double hessian[THETAS][THETAS], int64_t *steps, struct err *e)
+{
+    double gradient[THETAS], step[THETAS], moved = 1;
+    double *jacobian = arena_array(x->a, double, THETAS * x->n);
+    TRY(predict(x, t, predicted, e));
+    for (int round = 0;; round++, ++*steps) {
+        weigh(x, predicted);
+        TRY(derive(x, t, predicted, jacobian, e));
+        equations(x, t, predicted, jacobian, hessian, gradient);
+        if (round == ROUNDS || moved < 1e-3)
+            return ST_OK;
+        if (!solve(THETAS, THETAS, hessian[0], x->p->prior->held, gradient, step))
+            return err_set(e, ST_REJECTED, "the logged times depend on no parameter");
+        TRY(descend(x, t, predicted, step, &moved, e));
+    }
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Standard deviation of ln measured / replayed, over stretches of STRETCH iterations or more; 0 =
+ * there are too few. The time of all on both
+ * sides. */
+static double unevenness(const struct problem *x, const double *predicted, size_t *stretches,
+                         double *measured_s, double *replayed_s)
+{
+    double sum = 0, squares = 0, stretch_s = 0, ours_s = 0;
+    size_t n = 0, iterations = 0;
+    *measured_s = *replayed_s = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        const struct datum *d = &x->data[i];
+        if (d->kind != INTERVAL)
+            continue;
+        stretch_s += d->observed_s;
+        ours_s += predicted[i];
+        *measured_s += d->observed_s;
+        *replayed_s += predicted[i];
+        iterations += d->run->anchors[d->to].iteration - d->run->anchors[d->from].iteration;
+        if (iterations < STRETCH || !(stretch_s > 0 && ours_s > 0))
+            continue;
+        const double ln = log(stretch_s / ours_s);
+        sum += ln;
+        squares += ln * ln;
+        n++;
+        stretch_s = ours_s = 0;
+        iterations = 0;
+    }
+    *stretches = n;
+    return n < 4 ? 0 : sqrt(fmax(squares - sum * sum / (double)n, 0) / (double)(n - 1));
+}
+
+static void tell_kind(struct problem *x, const double *predicted, enum kind kind,
+                      struct calibrate_fit *f)
+{
+    static const char *const names[KINDS] = {
+        [INTERVAL] = "intervals between tokens at the client",
+        [START] = "first tokens after arrivals",
+        [WAIT] = "waits of the loop",
+    };
+    double *off = arena_array(x->a, double, x->n);
+    size_t n = 0;
+    for (size_t i = 0; i < x->n; i++)
+        if (x->data[i].kind == kind && x->counts[i])
+            off[n++] = fabs(predicted[i] - x->data[i].observed_s);
+    if (!n)
+        return;
+    qsort(off, n, sizeof *off, order_double);
+    tell_note(x->a, f,
+              arena_printf(x->a, "%zu %s: residuals of %.3g ms in the median, P90 %.3g ms", n,
+                           names[kind], 1e3 * off[n / 2], 1e3 * off[n * 9 / 10]));
+}
+
+/* The requests' latencies as the whole simulator has them with these parameters. */
+static enum st add_latencies(struct problem *x, const struct calibrate_input *in,
+                             struct calibrate_fit *f, struct err *e)
+{
+    f->residuals =
+        arena_array(x->a, struct calibrate_residual, in->n * OBSERVED_METRICS * OBSERVED_POINTS);
+    for (size_t i = 0; i < in->n; i++) {
+        const struct calibrate_stage *s = &in->stages[i];
+        struct calibrate_prediction of;
+        if (!s->run->logged)
+            continue;
+        TRY(calibrate_predict(x->a, x->p, f, s->stage, false, &of, e));
+        for (int m = 0; m < OBSERVED_METRICS; m++)
+            for (int k = OBSERVED_P10; k <= OBSERVED_P90; k++) {
+                const double seen = s->stage->of[m].at[k], ours = of.of[m].at[k];
+                if (seen > 0 && ours > 0)
+                    f->residuals[f->n_residuals++] = (struct calibrate_residual){
+                        s,    (enum observed_metric)m,
+                        k,    seen,
+                        ours, log(ours / seen) / calibrate_left_over[m]};
+            }
+    }
+    return ST_OK;
+}
+
+static enum st conclude(struct problem *x, const struct calibrate_input *in,
+                        const double *predicted, struct calibrate_fit *f, struct err *e)
+{
+    double measured_s, replayed_s;
+    size_t n;
+    const double spread = unevenness(x, predicted, &n, &measured_s, &replayed_s);
+    if (spread > 0 && !f->held[THETA_SPREAD]) {
+        f->theta.ln[THETA_SPREAD] = log(spread);
+        f->covariance[THETA_SPREAD][THETA_SPREAD] = 1 / (2 * (double)(n - 1)); /* of a normal's */
+        theta_clamp(&f->theta);
+    }
+    for (size_t k = 0; k < x->n_runs; k++)
+        tell_note(x->a, f, iteration_match_words(x->a, &x->runs[k]->match));
+    for (size_t k = 0; k < x->n_runs; k++)
+        tell_note(x->a, f, iteration_times_words(x->a, &x->runs[k]->times));
+    for (int k = 0; k < KINDS; k++)
+        tell_kind(x, predicted, (enum kind)k, f);
+    f->fits = fabs(replayed_s / measured_s - 1) < 0.05;
+    if (!f->fits)
+        tell_note(x->a, f,
+                  arena_printf(x->a, "does not fit: the iterations took %.1f %% more than fitted",
+                               100 * (measured_s / replayed_s - 1)));
+    return add_latencies(x, in, f, e);
+}
+
+static enum st check_async(const struct problem *x, struct err *e)
+{
+    const enum serve_async async = x->p->trial->serve.async;
+    for (size_t k = 0; k < x->n_runs; k++) {
+        const bool logged = x->runs[k]->times.async;
+        if (async == (logged ? ASYNC_OVERLAP : ASYNC_OFF))
+            continue;
+        err_set(e, ST_USAGE, "%s: the server scheduled %s, as the times of its iterations say",
+                x->runs[k]->log.path, logged ? "asynchronously" : "synchronously");
+        return err_hint(e, "scheduler.async_scheduling=%s", logged ? "overlap" : "off");
+    }
+    return ST_OK;
+}
+
+static enum st fit(struct problem *x, const struct calibrate_input *in, struct calibrate_fit *f,
+                   struct err *e)
+{
+    double hessian[THETAS][THETAS];
+    double *predicted;
+    gather(x, in);
+    predicted = arena_array(x->a, double, x->n);
+    TRY(check_async(x, e));
+    TRY(iterate(x, &f->theta, predicted, hessian, &f->steps, e));
+    if (!solve_inverse(THETAS, THETAS, hessian[0], x->p->prior->held, f->covariance[0]))
+        return err_set(e, ST_REJECTED, "the logged times depend on no parameter");
+    f->simulations = x->simulations;
+    return conclude(x, in, predicted, f, e);
+}
+
+enum st log_fit(struct arena *a, const struct calibrate_params *p, const struct calibrate_input *in,
+                struct calibrate_fit *out, struct err *e)
+{
+    struct problem x = {.a = a, .scratch = arena_new(), .p = p};
+    const enum st st = fit(&x, in, out, e);
+    arena_free(&x.scratch);
+    return st;
+}
