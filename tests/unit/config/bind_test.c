@@ -191,7 +191,8 @@ static void a_wrong_override_is_named(void **state)
              "hint: the nearest keys are compare.cells, compare.gate, compare.token0");
     line_err(t, "compare=4",
              "compare: is a section, not a value\n"
-             "hint: its keys are compare.iteration_log, compare.token0, compare.cells, compare.pass_percent, "
+             "hint: its keys are compare.iteration_log, compare.token0, compare.cells, "
+             "compare.pass_percent, "
              "compare.warn_percent, compare.gate");
     line_err(t, "+json=true",
              "json: the key exists, + adds only to free-form maps\n"
