@@ -138,6 +138,7 @@ struct replica {
     bool dirty;               /* listed for scheduling (serve.c) */
     double host_until_s;    /* virtual clock: the host is busy until then; 0 = no account is kept */
     bool host_turn;         /* it has taken a batch's tokens, and schedules before it looks again */
+    bool host_fills;        /* it launches, and builds the next batch before it looks for tokens */
     bool host_awaited;      /* and the loop comes back at that moment */
     int64_t waiting_tokens; /* to be computed for the prefills in the queue, ignoring cache hits */
 };

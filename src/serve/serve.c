@@ -300,31 +300,6 @@ static enum st follow(struct loop *l, struct replica *r, struct flight *f, struc
     return l->clock->is_virtual ? fetch(l, r, f, e) : ST_OK;
 }
 
-static enum st fill(struct loop *l, struct replica *r, double now_s, struct err *e)
-{
-    while (r->queues && replica_next_step(r)) {
-        struct flight *f;
-        TRY(replica_take_step(r, now_s, &f, e));
-        if (f)
-            TRY(follow(l, r, f, e));
-    }
-    if (r->queues)
-        return ST_OK;
-    for (int32_t lane = 0; lane < r->n_lanes; lane++) {
-        const struct lane *x = &r->lanes[lane];
-        while (x->submitted - x->delivered < r->per_lane) {
-            struct flight *f;
-            TRY(replica_submit(r, lane, now_s, &f, e));
-            if (!f && r->shares && r->in_flight > 0)
-                return ST_OK; /* as Vidur: the next lane is scheduled after the next completion */
-            if (!f)
-                break;
-            TRY(follow(l, r, f, e));
-        }
-    }
-    return ST_OK;
-}
-
 /* ---- a host that does one thing at a time, on the virtual clock --------------------------------
  *
  * The loop of a real executor launches in submit(), and looks for completions and arrivals when
@@ -346,6 +321,16 @@ static double answers_until(struct replica *r, double now_s)
     return 0;
 }
 
+/* The loop comes back when r's host is free. */
+static void await_host(struct loop *l, struct replica *r, double until_s)
+{
+    if (r->host_awaited)
+        return;
+    const struct pending x = {until_s, 0, r, NULL};
+    heap_push(&l->heap, earlier, x);
+    r->host_awaited = true;
+}
+
 /* Whether r's host does something else; then the loop comes back when it is free. */
 static bool host_is_busy(struct loop *l, struct replica *r, double now_s)
 {
@@ -353,15 +338,56 @@ static bool host_is_busy(struct loop *l, struct replica *r, double now_s)
     r->host_turn = false;
     if (!(r->host_until_s > 0) || turn || r->in_flight == r->max_in_flight)
         return false;
-    const double until_s = fmax(r->host_until_s, answers_until(r, now_s));
-    if (until_s <= now_s)
+    const double answers_s = r->host_fills ? 0 : answers_until(r, now_s);
+    const double until_s = fmax(r->host_until_s, answers_s);
+    if (until_s <= now_s) {
+        r->host_fills = false;
         return false;
-    if (!r->host_awaited) {
-        const struct pending x = {until_s, 0, r, NULL};
-        heap_push(&l->heap, earlier, x);
-        r->host_awaited = true;
     }
+    await_host(l, r, until_s);
     return true;
+}
+
+/* Whether more batches are built when the one just submitted is launched, of what has come by then.
+ */
+static bool pauses(struct loop *l, struct replica *r, double now_s)
+{
+    if (!(r->host_until_s > now_s) || r->in_flight == r->max_in_flight)
+        return false;
+    r->host_fills = true;
+    await_host(l, r, r->host_until_s);
+    return true;
+}
+
+/* Batches as long as there is room. Arrivals are looked at between two of them, completions are
+ * not. */
+static enum st fill(struct loop *l, struct replica *r, double now_s, struct err *e)
+{
+    while (r->queues && replica_next_step(r)) {
+        struct flight *f;
+        TRY(replica_take_step(r, now_s, &f, e));
+        if (f)
+            TRY(follow(l, r, f, e));
+    }
+    if (r->queues)
+        return ST_OK;
+    for (int32_t lane = 0; lane < r->n_lanes; lane++) {
+        const struct lane *x = &r->lanes[lane];
+        while (x->submitted - x->delivered < r->per_lane) {
+            struct flight *f;
+            TRY(replica_submit(r, lane, now_s, &f, e));
+            if (!f && r->shares && r->in_flight > 0)
+                return ST_OK; /* as Vidur: the next lane is scheduled after the next completion */
+            if (!f)
+                break;
+            TRY(follow(l, r, f, e));
+            if (pauses(l, r, now_s))
+                return ST_OK;
+            if (!l->clock->is_virtual && r->in_flight < r->max_in_flight)
+                TRY(take_in(l, clock_now_s(l->clock), e));
+        }
+    }
+    return ST_OK;
 }
 
 static enum st schedule(struct loop *l, struct err *e)
