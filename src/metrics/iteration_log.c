@@ -9,6 +9,7 @@
 #include "text/gz.h"
 
 static const char MARK[] = "Iteration(";
+static const double MOST = 1e12; /* of a count or a time in ms: no server gets there */
 
 /* A line, and how far it was read. */
 struct line {
@@ -55,7 +56,7 @@ static struct sv take_digits(struct line *l, bool fraction)
 static enum st take_count(struct line *l, int64_t *out, const char *after, struct err *e)
 {
     const size_t from = l->at;
-    if (!str_int64(take_digits(l, false), out)) {
+    if (!str_int64(take_digits(l, false), out) || (double)*out > MOST) {
         l->at = from;
         return expected(l, "COUNT", e);
     }
@@ -67,7 +68,7 @@ static enum st take_count(struct line *l, int64_t *out, const char *after, struc
 static enum st take_number(struct line *l, double *out, const char *after, struct err *e)
 {
     const size_t from = l->at;
-    if (!str_double(take_digits(l, true), out)) {
+    if (!str_double(take_digits(l, true), out) || *out > MOST) {
         l->at = from;
         return expected(l, "NUMBER", e);
     }
