@@ -1,9 +1,11 @@
 /* twinfer fit: a row for each combination of the values on the command line. */
 #include <string.h>
 
+#include "base/log.h"
 #include "cmd/commands.h"
 #include "config/override.h"
 #include "job/fit.h"
+#include "job/memory.h"
 #include "model/formats.h"
 #include "text/table.h"
 #include "text/wrap.h"
@@ -29,6 +31,7 @@ struct table_of_fit {
     int64_t lengths[MOST_LENGTHS];
     size_t n_lengths;
     struct read_model *models;
+    const char *told; /* the last warning; NULL = none yet */
 };
 
 static enum st read_lengths(const struct plan *p, struct table_of_fit *t, struct err *e)
@@ -101,6 +104,10 @@ static enum st make_row(const struct job_context *c, struct table_of_fit *t, siz
     row.plan = &config.plan;
     TRY(model_of(&row, t, &m, e));
     t->formats[i] = formats_words(c->a, &m->m);
+    const char *fp8 = job_memory_fp8(c->a, row.plan, &m->m);
+    if (fp8 && (!t->told || strcmp(fp8, t->told) != 0))
+        log_warn("%s", fp8);
+    t->told = fp8 ? fp8 : t->told;
     return job_fit(&row, m, t->lengths, t->n_lengths, &t->rows[i], e);
 }
 

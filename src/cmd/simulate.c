@@ -79,8 +79,8 @@ static enum st simulate(struct job_context *c, struct err *e)
     TRY(job_predictor_serving(c, &params, &serve, &plan, e));
     const char *const remarks[] = {
         job_predictor_uncalibrated(c, &predictor), job_predictor_placement(c, &predictor),
-        job_predictor_settings(c, &params), job_predictor_disturbed(c, &params),
-        job_predictor_warning(c, &params)};
+        job_predictor_settings(c, &params),        job_predictor_disturbed(c, &params),
+        job_predictor_warning(c, &params),         job_memory_fp8(c->a, p, &m.m)};
     const struct says says = {c->a, node_new(c->a, NODE_LIST)};
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
         if (remarks[i])

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "model/shard.h"
 #include "serve/sched/sched.h"
 
@@ -80,17 +79,27 @@ static enum kv_packing packing_of(const struct plan *p)
     return major == 10 ? KV_PACK_FP4 : major == 12 ? KV_PACK_ALWAYS : KV_PACK_QUANTIZED;
 }
 
-/* vLLM's own choice for some models (vllm/model_executor/models/config.py, GlmMoeDsaForCausalLM).
- */
-static void tell_of_fp8(const struct plan *p, const struct model *m)
+static bool is_family(const struct model *m, const char *a, const char *b)
 {
     const char *family = m->structure ? m->structure->family : "";
-    const bool glm = strcmp(family, "glm_moe_dsa") == 0 || strcmp(family, "glm5_next_text") == 0;
-    if (glm && (int)p->hardware.compute_capability == 10 && !p->model.kv_dtype &&
-        m->kv != PRECISION_FP8)
-        log_warn("model %s: vLLM keeps its keys and values in FP8 on %s unless told otherwise; "
-                 "here they are %s: model.kv_dtype=fp8",
-                 m->name, p->hardware.id ? p->hardware.id : "such a GPU", precision_name(m->kv));
+    return strcmp(family, a) == 0 || strcmp(family, b) == 0;
+}
+
+/* vLLM's own choice for some models: GLM's on data-centre Blackwell (vllm/model_executor/models/
+ * config.py, GlmMoeDsaForCausalLM), DeepSeek V4's everywhere (models/deepseek_v4/attention.py). */
+const char *job_memory_fp8(struct arena *a, const struct plan *p, const struct model *m)
+{
+    const struct sched_ops *sched = p->scheduler.policy ? sched_find(p->scheduler.policy) : NULL;
+    const bool glm = is_family(m, "glm_moe_dsa", "glm5_next_text") &&
+                     (int)p->hardware.compute_capability == 10 && !p->model.kv_dtype;
+    if (m->kv == PRECISION_FP8 || !sched || !(sched->traits & SCHED_KV_GROUPS) ||
+        !(glm || is_family(m, "deepseek_v4", "deepseek_ref")))
+        return NULL;
+    return arena_printf(a,
+                        "model %s: vLLM keeps its keys and values in FP8%s, and times here are of "
+                        "%s: model.kv_dtype=fp8",
+                        m->name, glm ? " on such a GPU unless told otherwise" : "",
+                        precision_name(m->kv));
 }
 
 /* KV groups of a model whose layers differ. Engines that compute, and policies with one table of
@@ -111,8 +120,6 @@ static enum st make_groups(struct arena *a, const struct plan *p, const struct m
                                     .hybrid = p->scheduler.hybrid_kv_cache,
                                     .keeps_all = !tables};
     structure_shard(m->structure, at_least_one(p->parallel.tp), &shard);
-    if (tables)
-        tell_of_fp8(p, m);
     TRY(kv_groups_make(a, m->name, &shard, &set, out, e));
     if (tables || kv_groups_plain(out))
         return ST_OK;

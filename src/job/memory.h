@@ -22,6 +22,9 @@ double job_requests_held(const struct plan *p, const struct serve_params *s, int
 /* Tokens that a replica's blocks hold; with KV groups, whose blocks are not all of a token's, those
  * of requests of the longest length (vLLM's get_kv_cache_capacity, less blocks that are spare). */
 int64_t job_kv_tokens(const struct plan *p, const struct serve_params *s);
+/* Remark for results: vLLM keeps keys and values in FP8 where they are of another format here.
+ * NULL = it does not, or the policy is not vLLM's. */
+const char *job_memory_fp8(struct arena *a, const struct plan *p, const struct model *m);
 /* A simulation takes what the CPU engine keeps in the host's memory (hardware.kv_cache_gb of the
  * group cpu) only for what ran there: hardware.id cpu, or a bundle that was profiled on a CPU.
  * ST_USAGE: another device, whose memory no setting says. bundle may be NULL. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "serve/kv_spec.h"
 
 enum { LATENT_BLOCK = 128, DELTA_STEP = 64 };
 
@@ -13,31 +14,6 @@ const char *kv_kind_name(enum kv_kind k)
         [KV_FULL] = "full", [KV_WINDOW] = "window", [KV_CHUNKED] = "chunked", [KV_STATE] = "state"};
     return names[k];
 }
-
-/* What one layer keeps. Compared byte for byte. */
-struct spec {
-    enum kv_kind kind;
-    int32_t latent; /* else 0 */
-    int64_t block_size, span;
-    int64_t kv_heads, k_dim, v_dim;
-    int64_t elements, bytes; /* of a token */
-    int64_t state, float32;  /* of a sequence */
-    int64_t padded;          /* page; 0 = not */
-    int64_t checkpoint;
-};
-
-struct entry {
-    int32_t layer;
-    struct spec spec;
-};
-
-struct maker {
-    const struct kv_settings *set;
-    const char *model;
-    struct entry *entries;
-    int32_t n;
-    bool hybrid; /* windows beside full ones stay windows */
-};
 
 static int64_t divided_up(int64_t n, int64_t parts)
 {
@@ -54,31 +30,31 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-static double token_bytes(const struct maker *m, const struct spec *s)
+static double token_bytes(const struct kv_maker *m, const struct kv_spec *s)
 {
-    return (double)s->elements * m->set->element_bytes + (double)s->bytes;
+    return ((double)s->elements * m->set->element_bytes + (double)s->bytes) / (double)s->ratio;
 }
 
-static int64_t state_bytes(const struct maker *m, const struct spec *s)
+static int64_t state_bytes(const struct kv_maker *m, const struct kv_spec *s)
 {
     return (int64_t)ceil((double)s->state * m->set->state_bytes) +
            s->float32 * (int64_t)sizeof(float);
 }
 
-static int64_t own_page(const struct maker *m, const struct spec *s)
+static int64_t own_page(const struct kv_maker *m, const struct kv_spec *s)
 {
     return s->kind == KV_STATE ? state_bytes(m, s)
                                : (int64_t)ceil((double)s->block_size * token_bytes(m, s));
 }
 
-static int64_t page(const struct maker *m, const struct spec *s)
+int64_t kv_spec_page(const struct kv_maker *m, const struct kv_spec *s)
 {
     return s->padded ? s->padded : own_page(m, s);
 }
 
 /* ---- specs of layers ------------------------------------------------------------------------- */
 
-static enum st not_made(const struct maker *m, const char *what, struct err *e)
+static enum st not_made(const struct kv_maker *m, const char *what, struct err *e)
 {
     err_set(e, ST_INPUT, "model %s: KV blocks of %s are not modelled", m->model, what);
     return err_hint(e, "scheduler=sarathi scheduler.memory_plan=vidur plans requests instead; "
@@ -113,25 +89,33 @@ static bool is_delta(const struct attention *t)
     return t->weights.n && strcmp(t->weights.w[0].module, "linear_attn.in_proj_qkv") == 0;
 }
 
-static struct spec *add_entry(struct maker *m, int64_t layer)
+struct kv_spec *kv_entry_add(struct kv_maker *m, int64_t layer)
 {
-    struct entry *x = &m->entries[m->n++];
+    struct kv_entry *x = &m->entries[m->n++];
     memset(x, 0, sizeof *x);
     x->layer = (int32_t)layer;
     x->spec.block_size = m->set->block_size;
+    x->spec.ratio = 1;
     return &x->spec;
 }
 
-static enum st add_layer(struct maker *m, const struct attention *t, int64_t layer, struct err *e)
+static enum st add_layer(struct kv_maker *m, const struct attention *t, int64_t layer,
+                         struct err *e)
 {
     if (t->shared_cache)
         return ST_OK;
+    if (kv_is_compressed(t)) {
+        m->packed = true;
+        if (m->set->keeps_all || !m->set->hybrid || !kv_add_compressed(m, t, layer))
+            return not_made(m, "layers that keep several tokens in one entry", e);
+        return ST_OK;
+    }
     for (int32_t i = 0; i < t->n_caches; i++) {
         const struct cache *c = &t->caches[i];
         const bool window = t->type == ATTENTION_WINDOW || t->type == ATTENTION_CHUNKED;
         if (c->ratio > 1 || (c->window && !window) || (i > 0 && window))
-            return not_made(m, "layers that keep several tokens in one entry", e);
-        struct spec *s = add_entry(m, layer);
+            return not_made(m, "layers that keep several lists", e);
+        struct kv_spec *s = kv_entry_add(m, layer);
         s->kind = kind_of(t);
         s->span = s->kind == KV_FULL ? 0 : t->window;
         s->latent = t->type == ATTENTION_LATENT || c->bytes > 0;
@@ -144,7 +128,7 @@ static enum st add_layer(struct maker *m, const struct attention *t, int64_t lay
     }
     if (t->state.elements + t->state.float32 == 0)
         return ST_OK;
-    struct spec *s = add_entry(m, layer);
+    struct kv_spec *s = kv_entry_add(m, layer);
     s->kind = KV_STATE;
     s->kv_heads = t->heads;
     s->k_dim = t->k_dim;
@@ -155,7 +139,7 @@ static enum st add_layer(struct maker *m, const struct attention *t, int64_t lay
     return ST_OK;
 }
 
-static bool has(const struct maker *m, enum kv_kind kind)
+static bool has(const struct kv_maker *m, enum kv_kind kind)
 {
     for (int32_t i = 0; i < m->n; i++)
         if (m->entries[i].spec.kind == kind)
@@ -164,13 +148,13 @@ static bool has(const struct maker *m, enum kv_kind kind)
 }
 
 /* Tokens of a block whose page of keys and values holds a state. */
-static void raise_for_states(struct maker *m)
+static void raise_for_states(struct kv_maker *m)
 {
-    const struct spec *keys = NULL;
+    const struct kv_spec *keys = NULL;
     int64_t state = 0, step = m->set->block_size;
     bool delta = true;
     for (int32_t i = 0; i < m->n; i++) {
-        const struct spec *s = &m->entries[i].spec;
+        const struct kv_spec *s = &m->entries[i].spec;
         if (s->kind != KV_STATE) {
             keys = keys && keys->kind == KV_FULL ? keys : s;
             continue;
@@ -189,17 +173,17 @@ static void raise_for_states(struct maker *m)
     const int64_t block = least > m->set->block_size ? least : m->set->block_size;
     const int64_t all = (int64_t)ceil((double)block * token_bytes(m, keys));
     for (int32_t i = 0; i < m->n; i++) {
-        struct spec *s = &m->entries[i].spec;
+        struct kv_spec *s = &m->entries[i].spec;
         s->block_size = block;
         if (s->kind == KV_STATE)
             s->padded = all > state_bytes(m, s) ? all : 0;
     }
 }
 
-static void settle_states(struct maker *m)
+static void settle_states(struct kv_maker *m)
 {
     for (int32_t i = 0; i < m->n; i++) {
-        struct spec *s = &m->entries[i].spec;
+        struct kv_spec *s = &m->entries[i].spec;
         if (s->kind != KV_STATE)
             continue;
         if (!m->set->prefix_caching) {
@@ -212,10 +196,10 @@ static void settle_states(struct maker *m)
 }
 
 /* Windows and pieces as full layers. */
-static void promote(struct maker *m)
+static void promote(struct kv_maker *m)
 {
     for (int32_t i = 0; i < m->n; i++) {
-        struct spec *s = &m->entries[i].spec;
+        struct kv_spec *s = &m->entries[i].spec;
         if (s->kind != KV_WINDOW && s->kind != KV_CHUNKED)
             continue;
         s->kind = KV_FULL;
@@ -223,17 +207,17 @@ static void promote(struct maker *m)
     }
 }
 
-static bool uniform(const struct maker *m)
+static bool uniform(const struct kv_maker *m)
 {
-    const struct spec *first = &m->entries[0].spec;
+    const struct kv_spec *first = &m->entries[0].spec;
     for (int32_t i = 1; i < m->n; i++) {
-        const struct spec *s = &m->entries[i].spec;
+        const struct kv_spec *s = &m->entries[i].spec;
         if (s->kind != first->kind || s->block_size != first->block_size || s->span != first->span)
             return false;
         if (s->kind == KV_WINDOW && s->latent != first->latent)
             return false;
         if (s->kind == KV_STATE &&
-            (page(m, s) != page(m, first) || s->checkpoint != first->checkpoint))
+            (kv_spec_page(m, s) != kv_spec_page(m, first) || s->checkpoint != first->checkpoint))
             return false;
     }
     return true;
@@ -241,19 +225,20 @@ static bool uniform(const struct maker *m)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static bool make_pages_equal(struct maker *m)
+static bool make_pages_equal(struct kv_maker *m)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < m->n; i++)
-        most = page(m, &m->entries[i].spec) > most ? page(m, &m->entries[i].spec) : most;
+        most = kv_spec_page(m, &m->entries[i].spec) > most ? kv_spec_page(m, &m->entries[i].spec)
+                                                           : most;
     for (int32_t i = 0; i < m->n; i++) {
-        const struct spec *s = &m->entries[i].spec;
-        if (s->latent && most % page(m, s) != 0)
+        const struct kv_spec *s = &m->entries[i].spec;
+        if (s->latent && most % kv_spec_page(m, s) != 0)
             return false;
     }
     for (int32_t i = 0; i < m->n; i++) {
-        struct spec *s = &m->entries[i].spec;
-        const int64_t own = page(m, s);
+        struct kv_spec *s = &m->entries[i].spec;
+        const int64_t own = kv_spec_page(m, s);
         if (own == most)
             continue;
         if (s->kind != KV_STATE && most % own == 0)
@@ -264,7 +249,7 @@ static bool make_pages_equal(struct maker *m)
     return true;
 }
 
-static struct kv_group group_of(const struct maker *m, const struct spec *s)
+struct kv_group kv_spec_group(const struct kv_maker *m, const struct kv_spec *s)
 {
     return (struct kv_group){.kind = s->kind,
                              .block_size = s->block_size,
@@ -273,39 +258,41 @@ static struct kv_group group_of(const struct maker *m, const struct spec *s)
                              .checkpoint = s->checkpoint};
 }
 
-static void add_page(const struct maker *m, struct kv_groups *out, const struct entry *x,
-                     int32_t group)
+void kv_groups_add(const struct kv_maker *m, struct kv_groups *out, const struct kv_entry *x,
+                   int32_t group)
 {
     struct kv_group *g = &out->g[group];
-    const int64_t bytes = page(m, &x->spec);
+    const int64_t bytes = kv_spec_page(m, &x->spec);
     out->pages[out->n_pages++] = (struct kv_page){x->layer, group, bytes};
     g->page_bytes += bytes;
     if (x->spec.kind == KV_STATE)
         g->state_bytes += state_bytes(m, &x->spec);
     else
         g->token_bytes += token_bytes(m, &x->spec);
-    if (g->layers == 0 || out->pages[out->n_pages - 2].layer != x->layer ||
-        out->pages[out->n_pages - 2].group != group)
+    bool counted = false;
+    for (int32_t i = out->n_pages - 2; i >= 0 && out->pages[i].layer == x->layer; i--)
+        counted |= out->pages[i].group == group;
+    if (!counted)
         g->layers++;
 }
 
-static void one_group(const struct maker *m, struct kv_groups *out)
+static void one_group(const struct kv_maker *m, struct kv_groups *out)
 {
     out->n = 1;
-    out->g[0] = group_of(m, &m->entries[0].spec);
+    out->g[0] = kv_spec_group(m, &m->entries[0].spec);
     for (int32_t i = 0; i < m->n; i++)
-        add_page(m, out, &m->entries[i], 0);
+        kv_groups_add(m, out, &m->entries[i], 0);
 }
 
 enum { BUCKETS = KV_GROUPS_MOST };
 struct buckets {
-    struct spec spec[BUCKETS];
+    struct kv_spec spec[BUCKETS];
     int64_t layers[BUCKETS];
     int32_t first[BUCKETS]; /* its first group */
     int32_t n;
 };
 
-static int32_t bucket_of(const struct buckets *b, const struct spec *s)
+static int32_t bucket_of(const struct buckets *b, const struct kv_spec *s)
 {
     for (int32_t i = 0; i < b->n; i++)
         if (memcmp(&b->spec[i], s, sizeof *s) == 0)
@@ -313,7 +300,7 @@ static int32_t bucket_of(const struct buckets *b, const struct spec *s)
     return b->n;
 }
 
-static bool fill_buckets(const struct maker *m, struct buckets *b)
+static bool fill_buckets(const struct kv_maker *m, struct buckets *b)
 {
     for (int32_t i = 0; i < m->n; i++) {
         const int32_t k = bucket_of(b, &m->entries[i].spec);
@@ -338,7 +325,7 @@ static int64_t group_size(const struct buckets *b)
     return 2 * most < 3 * least ? most : least;
 }
 
-static bool split(const struct maker *m, struct kv_groups *out)
+static bool split(const struct kv_maker *m, struct kv_groups *out)
 {
     struct buckets b = {0};
     int64_t seen[BUCKETS] = {0};
@@ -351,14 +338,14 @@ static bool split(const struct maker *m, struct kv_groups *out)
             return false;
         b.first[i] = out->n;
         for (int64_t k = 0; k < groups; k++) {
-            out->g[out->n] = group_of(m, &b.spec[i]);
+            out->g[out->n] = kv_spec_group(m, &b.spec[i]);
             out->g[out->n++].spec = i;
         }
     }
     for (int32_t i = 0; i < m->n; i++) {
         const int32_t k = bucket_of(&b, &m->entries[i].spec);
         const int64_t groups = divided_up(b.layers[k], size);
-        add_page(m, out, &m->entries[i], b.first[k] + (int32_t)(seen[k]++ % groups));
+        kv_groups_add(m, out, &m->entries[i], b.first[k] + (int32_t)(seen[k]++ % groups));
     }
     return true;
 }
@@ -378,9 +365,9 @@ static void measure(struct kv_groups *out)
 enum st kv_groups_make(struct arena *a, const char *model, const struct structure *s,
                        const struct kv_settings *set, struct kv_groups *out, struct err *e)
 {
-    struct maker m = {.set = set, .model = model};
+    struct kv_maker m = {.set = set, .model = model};
     *out = (struct kv_groups){0};
-    m.entries = arena_array(a, struct entry, s->layers * (ATTENTION_CACHES + 1));
+    m.entries = arena_array(a, struct kv_entry, s->layers * (ATTENTION_CACHES + 1));
     for (int64_t i = 0; i < s->layers; i++)
         TRY(add_layer(&m, &s->attention[s->attention_of[i]], i, e));
     out->pages = arena_array(a, struct kv_page, m.n + 1);
@@ -394,6 +381,12 @@ enum st kv_groups_make(struct arena *a, const char *model, const struct structur
     else if (!hybrid && m.n && !uniform(&m))
         return not_made(&m, "states and windows without vLLM's hybrid manager", e);
     if (m.n == 0) {
+        measure(out);
+        return ST_OK;
+    }
+    if (!uniform(&m) && m.packed) {
+        if (has(&m, KV_STATE) || !kv_pack(&m, out))
+            return not_made(&m, "so many kinds of layers", e);
         measure(out);
         return ST_OK;
     }

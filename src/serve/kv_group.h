@@ -31,10 +31,13 @@
  * VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE is set. The same is done where latent vectors
  * stand beside windows and pages cannot be made equal.
  *
- * Not made, and refused by name: layers that keep several lists with windows of their own, or one
- * entry for several tokens (DeepSeek V4, whose layout packs pages of several sizes); blocks of
- * states and of keys that differ in tokens with prefix caching, where vLLM finds prefixes inside a
- * block. Not modelled: block sizes that attention kernels prefer (scheduler.block_size says it). */
+ * Layers that keep one entry for several tokens beside the last ones (DeepSeek V4) have pages of
+ * several sizes side by side in a block: kv_packed.c.
+ *
+ * Not made, and refused by name: such layers without the hybrid manager, or beside states (GLM 5.3
+ * Flash); blocks of states and of keys that differ in tokens with prefix caching, where vLLM finds
+ * prefixes inside a block. Not modelled: block sizes that attention kernels prefer
+ * (scheduler.block_size says it). */
 #ifndef SERVE_KV_GROUP_H
 #define SERVE_KV_GROUP_H
 

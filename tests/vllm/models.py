@@ -63,6 +63,13 @@ MODELS = {
         "num_experts": 4, "num_experts_per_token": 2, "moe_intermediate_size": 64, "num_shared_experts": 1,
         "first_k_dense_replace": 1, "moe_layer_freq": 1,
     },
+    "deepseek_v4": {
+        **{k: v for k, v in model("deepseek_v4", [FULL] * 7).items() if k not in ("layer_types", "intermediate_size")},
+        "compress_ratios": [0, 4, 128, 4, 128, 4, 128], "head_dim": 512, "num_key_value_heads": 1, "sliding_window": 128,
+        "q_lora_rank": 64, "o_lora_rank": 64, "o_groups": 2, "qk_rope_head_dim": 64, "index_head_dim": 128,
+        "index_n_heads": 2, "index_topk": 64, "hc_mult": 2, "n_routed_experts": 4, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 64, "n_shared_experts": 1,
+    },
     "deepseek_v3": {
         **{k: v for k, v in model("deepseek_v3", [FULL] * 3, **LATENT).items() if k != "layer_types"},
         "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "n_shared_experts": 1,
@@ -81,4 +88,5 @@ MODELS = {
 BLOCKS = {
     "gpt_oss": (1, 2), "gemma3": (1, 6), "gemma4": (2, 6), "deepseek_v32": (1, 1), "cohere2": (1, 4), "mistral": (1, 1), "llama4": (1, 4),
     "qwen3_next": (4, 4), "nemotron_h": (2, 5), "kimi_linear": (8, 4), "deepseek_v3": (1, 1),
+    "deepseek_v4": (1, 8),
 }

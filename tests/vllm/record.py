@@ -515,7 +515,7 @@ def random_model(rng, case, name, args):
         f.write("\n")
     if name == "llama4" and rng.random() < 0.8:
         args.extend(["--chunked", "1"])
-    elif rng.random() < 0.1 and not specs.has_states(config):
+    elif rng.random() < 0.1 and not specs.has_states(config) and name != "deepseek_v4":
         args.extend(["--hybrid", "0"])
     return models.BLOCKS[name]
 

@@ -35,8 +35,8 @@ def shard(heads, tp):
 
 def layer_types(c):
     """full, window, chunked, state or none for each layer."""
-    if any("compress" in key for key in c):
-        raise ValueError("layers of compressed tokens")
+    if "compress_ratios" in c:  # DeepSeek V4: of which layer_specs makes its own
+        return ["compressed"] * c["num_hidden_layers"]
     words = {
         "full_attention": "full", "attention": "full", "sliding_attention": "window",
         "chunked_attention": "chunked", "deepseek_sparse_attention": "full", "linear_attention": "state", "mamba": "state",
@@ -118,6 +118,41 @@ def attention_spec(k, c, kind, block, s, layer):
     return k.FullAttentionSpec(**common)
 
 
+def compressed_specs(k, c, s, layer):
+    """models/deepseek_v4 (attention.py, compressor.py) with FlashMLA's layout, in the order in which its
+    modules register: index keys and what they are made of, the window, entries and what they are made of."""
+    ratio = max(1, c["compress_ratios"][layer])
+    if ratio not in (1, 4, 128):
+        raise ValueError("%d tokens to an entry" % ratio)
+    dim, index = c["head_dim"], c["index_head_dim"]
+    common = dict(num_kv_heads=1, max_tp_shards=1, alignment=576)
+    name, out = "layers.%d" % layer, {}
+
+    def state(width):
+        overlap = ratio == 4
+        return k.SlidingWindowMLASpec(
+            **common, block_size=4 if overlap else 8, head_size=2 * (1 + overlap) * width, dtype=FLOAT32,
+            sliding_window=(1 + overlap) * ratio,
+        )
+
+    def packed(cls, block, **more):
+        return cls(
+            **common, block_size=block, head_size=dim, dtype=UINT8, cache_dtype_str="fp8_ds_mla",
+            state_content_bytes=584, model_version="deepseek_v4", **more,
+        )
+
+    if ratio == 4:
+        out[name + ".indexer.k_cache"] = k.MLAAttentionSpec(
+            **common, block_size=256, head_size=index + index // 128 * 4, dtype=UINT8, tokens_per_state=ratio,
+        )
+        out[name + ".indexer.state"] = state(index)
+    out[name + ".swa"] = packed(k.SlidingWindowMLASpec, 64, sliding_window=c["sliding_window"])
+    if ratio > 1:
+        out[name] = packed(k.MLAAttentionSpec, 256, tokens_per_state=ratio)
+        out[name + ".state"] = state(dim)
+    return out
+
+
 def align_block_size(k, c, s, cache):
     """platforms/interface.py, _align_hybrid_block_size, of vLLM's own."""
     import vllm.model_executor.layers.mamba.abstract as abstract
@@ -164,6 +199,9 @@ def layer_specs(config, s, cache):
         align_block_size(k, c, s, cache)
     for i, kind in enumerate(kinds):
         if kind == "none":
+            continue
+        if kind == "compressed":
+            out.update(compressed_specs(k, c, s, i))
             continue
         name = "layers.%d" % i
         if kind != "state":
@@ -212,14 +250,16 @@ def groups_of(config, s, vllm_config):
     from vllm.v1.kv_cache_interface import KVCacheLayout, UniformTypeKVCacheSpecs
 
     cache = vllm_config.cache_config
-    cache.get_resolved_kv_cache_layout = lambda: KVCacheLayout.LBNHC
+    packed = "compressed" in layer_types(text(config))
+    layout = KVCacheLayout.BLHNC if packed else KVCacheLayout.LBNHC
+    cache.get_resolved_kv_cache_layout = lambda: layout
     specs = layer_specs(config, s, cache)
     chunked = any(type(x).__name__.startswith("Chunked") for x in specs.values())
     vllm_config.scheduler_config.disable_hybrid_kv_cache_manager = not s.hybrid or (
         chunked and not s.chunked
     )
     groups = planning.get_kv_cache_groups(vllm_config, specs)
-    block_bytes = planning._get_kv_cache_bytes_per_block(groups, KVCacheLayout.LBNHC)
+    block_bytes = planning._get_kv_cache_bytes_per_block(groups, layout)
     pages = [
         sum(planning._get_per_layer_spec(g, n).page_size_bytes for n in g.layer_names) for g in groups
     ]
@@ -242,7 +282,7 @@ def describe(groups, pages, block_bytes):
             kind, span = "chunked", spec.attention_chunk_size
         elif isinstance(spec, k.MambaSpec):
             kind = "state"
-        layers = len({n.replace(".indexer", "") for n in g.layer_names})
+        layers = len({".".join(n.split(".")[:2]) for n in g.layer_names})
         lines.append(
             "%s block %d span %d layers %d page %d" % (kind, spec.block_size, span, layers, page)
         )

@@ -50,6 +50,15 @@ static int64_t ratio_of(struct reading *r, const struct layers *l, int64_t layer
     return list ? list[layer] : 0;
 }
 
+/* FlashMLA's layout, of heads of 512 alone: the rotated part of 64 in 16 bits, the rest in FP8 with
+ * a scale of a byte for 64, and a byte that fills up (vllm/v1/attention/backends/mla/
+ * flashmla_sparse.py). */
+static int64_t packed_bytes(int64_t dim)
+{
+    enum { ROTATED = 64, GROUP = 64 };
+    return dim == 512 ? dim - ROTATED + 2 * ROTATED + (dim - ROTATED) / GROUP + 1 : 0;
+}
+
 static bool has_index(const struct layers *l, int64_t layer, int64_t ratio)
 {
     return l->words ? strcmp(l->words[layer], "compressed_sparse_attention") == 0
@@ -82,7 +91,10 @@ void compressed_attention(struct reading *r, const struct layers *l, int64_t lay
     out->kv_heads = 1;
     out->k_dim = out->v_dim = dim;
     out->window = ratio ? 0 : window;
-    attention_cache(out, (struct cache){.elements = dim, .window = window, .whole = true});
+    attention_cache(out, (struct cache){.elements = dim,
+                                        .window = window,
+                                        .whole = true,
+                                        .packed_fp8 = packed_bytes(dim)});
     projections_add(w, "self_attn.q_a_proj", CUT_NONE, q_rank, hidden, 1, false);
     projections_add(w, "self_attn.q_b_proj", CUT_ROWS, heads * dim, q_rank, 1, false);
     projections_add(w, "self_attn.kv_proj", CUT_NONE, dim, hidden, 1, false);
@@ -93,7 +105,9 @@ void compressed_attention(struct reading *r, const struct layers *l, int64_t lay
         return;
     /* overlapping entries are made of two halves */
     const int64_t wide = index ? 2 * dim : dim;
-    attention_cache(out, (struct cache){.elements = dim, .ratio = ratio, .whole = true});
+    attention_cache(
+        out, (struct cache){
+                 .elements = dim, .ratio = ratio, .whole = true, .packed_fp8 = packed_bytes(dim)});
     projections_add(w, "self_attn.compressor.kv_proj", CUT_NONE, wide, hidden, 1, false);
     projections_add(w, "self_attn.compressor.gate_proj", CUT_NONE, wide, hidden, 1, false);
     w->vectors += dim + ratio * wide;

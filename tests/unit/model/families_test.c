@@ -281,6 +281,12 @@ static void sparse_latent_vectors_are_packed(void **state)
         assert_true(cache_entry_bytes(&c[0], 0.5) == 352);
         assert_true(cache_entry_bytes(&c[1], 1) == 132); /* the index's, in a format of its own */
     }
+    const struct structure v4 =
+        read(t, "{\"model_type\": \"deepseek_v4\", \"vocab_size\": 1000, \"hidden_size\": 64,"
+                " \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"head_dim\": 512,"
+                " \"compress_ratios\": [0, 4, 128, 4], \"n_routed_experts\": 8, \"o_groups\": 2}");
+    assert_true(cache_entry_bytes(&v4.attention[0].caches[0], 1) == 584);
+    assert_true(cache_entry_bytes(&v4.attention[1].caches[1], 1) == 584);
     const struct structure dense = read(t, arena_printf(t->a, json, "deepseek_v3", ""));
     assert_true(cache_entry_bytes(&dense.attention[0].caches[0], 1) == 576);
 }

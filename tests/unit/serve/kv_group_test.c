@@ -207,6 +207,64 @@ static void latent_vectors_are_packed(void **state)
     }
 }
 
+/* DeepSeek V4's layers by hand: of two with entries of 4 tokens and one of 128, beside one that
+ * keeps the window alone. vLLM's groups of the real models are in tests/vllm/groups.txt. */
+static void pages_stand_side_by_side(void **state)
+{
+    struct test *t = *state;
+    const struct mlp none = {0};
+    struct kv_groups g;
+    memset(&shape, 0, sizeof shape);
+    structure_init(&shape, t->a, 4);
+    for (int64_t i = 0; i < 4; i++) {
+        static const int64_t ratios[] = {0, 4, 128, 4};
+        struct attention a;
+        memset(&a, 0, sizeof a);
+        a.type = ratios[i] ? ATTENTION_FULL : ATTENTION_WINDOW;
+        a.heads = 8;
+        a.kv_heads = 1;
+        a.k_dim = a.v_dim = 512;
+        a.window = ratios[i] ? 0 : 128;
+        attention_cache(
+            &a, (struct cache){.elements = 512, .window = 128, .whole = true, .packed_fp8 = 584});
+        if (ratios[i])
+            attention_cache(
+                &a, (struct cache){
+                        .elements = 512, .ratio = ratios[i], .whole = true, .packed_fp8 = 584});
+        if (ratios[i] == 4) {
+            attention_cache(&a, (struct cache){.bytes = 132, .ratio = 4, .whole = true});
+            projections_add(&a.weights, "self_attn.indexer.q_b_proj", CUT_NONE, 256, 64, 1, false);
+        }
+        assert_true(structure_set_layer(&shape, i, &a, &none));
+    }
+    assert_ok(kv_groups_make(t->a, "test", &shape, &usual, &g, &t->e), t);
+    static const struct {
+        enum kv_kind kind;
+        int64_t block, span, layers, page;
+    } want[] = {
+        /* pages of 64 x 584, up to a multiple of 576; of 64 and 2 entries and 64 x 132 */
+        {KV_WINDOW, 64, 128, 2, 2 * 37440},
+        {KV_WINDOW, 64, 128, 2, 2 * 37440},
+        {KV_FULL, 256, 0, 3, 2 * 37440 + 1728 + 2 * 8640},
+        /* 4 x 2 x 2 x 512 floats, and x 128; 8 x 2 x 512 */
+        {KV_WINDOW, 4, 8, 2, 2 * 32832 + 2 * 8640},
+        {KV_WINDOW, 8, 128, 1, 32832},
+    };
+    assert_int_equal(g.n, sizeof want / sizeof *want);
+    for (int32_t i = 0; i < g.n; i++) {
+        assert_int_equal(g.g[i].kind, want[i].kind);
+        assert_int_equal(g.g[i].block_size, want[i].block);
+        assert_int_equal(g.g[i].span, want[i].span);
+        assert_int_equal(g.g[i].layers, want[i].layers);
+        assert_int_equal(g.g[i].page_bytes, want[i].page);
+    }
+    assert_int_equal(g.block_bytes, want[2].page);
+    assert_int_equal(g.hash_tokens, 4);
+    struct kv_settings one = usual;
+    one.keeps_all = true; /* one table for all */
+    assert_int_equal(kv_groups_make(t->a, "test", &shape, &one, &g, &t->e), ST_INPUT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +276,7 @@ int main(void)
         TEST(latent_vectors_are_not_padded),
         TEST(blocks_of_a_request),
         TEST(latent_vectors_are_packed),
+        TEST(pages_stand_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
