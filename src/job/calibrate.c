@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "calibrate/tell.h"
 #include "job/sim.h"
+#include "model/formats.h"
 #include "text/csv.h"
 
 static const double BETWEEN_MODELS = 0.5; /* of what the prior leaves open */
@@ -145,14 +146,8 @@ static enum st set_up(const struct job_context *c, const struct plan *p, struct 
 /* ---- records --------------------------------------------------------------------------------- */
 
 static enum st load_all(const struct job_context *c, const struct option_list *paths,
-                        struct observed **out, struct err *e)
+                        const struct key_spans *spans, struct observed **out, struct err *e)
 {
-    struct job_model m;
-    struct key_spans *spans = arena_one(c->a, struct key_spans);
-    struct err told_later = {0}; /* load_model */
-    if (job_model_described(c, &m, &told_later) == ST_OK)
-        *spans = model_spans(&m.m);
-    err_clear(&told_later);
     *out = arena_array(c->a, struct observed, paths->n);
     for (size_t i = 0; i < paths->n; i++)
         TRY(observed_load_of(c->a, paths->items[i], spans, &(*out)[i], e));
@@ -481,10 +476,11 @@ static enum st check_words(const struct job_context *c, struct err *e)
                        "bench serve, inference-perf, GuideLLM or AIPerf");
 }
 
-/* The model in the number formats that all records state. */
-static enum st load_model(const struct job_context *c, struct plan *p, struct job_calibration *j,
-                          struct err *e)
+/* The model, read once, in the number formats that all records state. `read`: it was. */
+static enum st load_model(const struct job_context *c, bool read, struct plan *p,
+                          struct job_calibration *j, struct err *e)
 {
+    const char *const dtype = p->model.dtype;
     struct job_context here = *c;
     const struct observed *first = p->calibrate.from.n ? j->runs : j->checks;
     for (size_t i = 0; i < p->calibrate.from.n + p->calibrate.check.n; i++) {
@@ -495,7 +491,12 @@ static enum st load_model(const struct job_context *c, struct plan *p, struct jo
     TRY(take_format(c, first->path, "model.dtype", first->settings.weights, &p->model.dtype, e));
     TRY(take_format(c, first->path, "model.kv_dtype", first->settings.kv, &p->model.kv_dtype, e));
     here.plan = p;
-    return job_model(&here, false, &j->m, e);
+    if (!read) /* for its error */
+        return job_model(&here, false, &j->m, e);
+    if (!j->m.m.opaque)
+        TRY(formats_set(&j->m.m, p->model.dtype != dtype ? p->model.dtype : NULL, p->model.kv_dtype,
+                        e));
+    return job_model_check(&j->m, e);
 }
 
 static bool fitted_idle(const struct calibrate_input *in)
@@ -526,10 +527,16 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     *j = (struct job_calibration){.n_checked = 0};
     TRY(check_words(c, e));
     j->root = job_out_dir(c, "calibrations", &id);
-    TRY(load_all(c, &p.calibrate.from, &j->runs, e));
-    TRY(load_all(c, &p.calibrate.check, &j->checks, e));
+    struct err told_later = {0}; /* load_model */
+    const bool read = job_model_described(c, &j->m, &told_later) == ST_OK;
+    err_clear(&told_later);
+    struct key_spans *spans = arena_one(c->a, struct key_spans);
+    if (read)
+        *spans = model_spans(&j->m.m);
+    TRY(load_all(c, &p.calibrate.from, spans, &j->runs, e));
+    TRY(load_all(c, &p.calibrate.check, spans, &j->checks, e));
     TRY(take_logs(c, j, e));
-    TRY(load_model(c, &p, j, e));
+    TRY(load_model(c, read, &p, j, e));
     if (p.calibrate.from.n) {
         TRY(calibrate_check(c->a, j->runs, p.calibrate.from.n, &j->in, e));
         TRY(choose_stages(c, &j->in, e));

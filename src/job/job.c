@@ -81,13 +81,19 @@ static enum st no_model(const struct plan *p, struct err *e)
                     "on this machine, model.ref=DIR a folder with config.json");
 }
 
+enum st job_model_check(const struct job_model *m, struct err *e)
+{
+    TRY(model_check_modelled(&m->m, e));
+    if (m->m.stored && m->m.stored->note)
+        log_warn("model %s: %s", m->m.name, m->m.stored->note);
+    return ST_OK;
+}
+
 enum st job_model(const struct job_context *c, bool need_weights, struct job_model *out,
                   struct err *e)
 {
     TRY(job_model_described(c, out, e));
-    TRY(model_check_modelled(&out->m, e));
-    if (out->m.stored && out->m.stored->note)
-        log_warn("model %s: %s", out->m.name, out->m.stored->note);
+    TRY(job_model_check(out, e));
     return need_weights ? find_weights(c, out, e) : ST_OK;
 }
 

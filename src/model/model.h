@@ -279,9 +279,6 @@ bool op_is_of_mlp(enum op_kind k);
 /* The row of that operator in that kind of attention or MLP; the operator's first row where the
  * list tells no parts of it apart. */
 int32_t op_list_row(const struct op_list *l, enum op_kind k, int32_t part);
-/* [layers][OP_KINDS]: the row of each operator of each layer; of those outside the layers in every
- * one. For what executes layer by layer. */
-int32_t *op_rows_by_layer(struct arena *a, const struct model *m);
 /* Place of a row in the list; NULL = the model has no such operator. */
 const struct op *op_list_at(const struct op_list *l, int32_t row);
 

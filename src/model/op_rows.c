@@ -71,24 +71,6 @@ int32_t op_list_row(const struct op_list *l, enum op_kind k, int32_t part)
     return (int32_t)k;
 }
 
-int32_t *op_rows_by_layer(struct arena *a, const struct model *m)
-{
-    const struct structure *s = m->layered ? m->structure : NULL;
-    int32_t *rows = arena_array(a, int32_t, m->layers * OP_KINDS);
-    struct op_list l;
-    model_ops(m, &l);
-    for (int64_t i = 0; i < m->layers; i++)
-        for (int k = 0; k < OP_KINDS; k++)
-            rows[i * OP_KINDS + k] = k;
-    for (int i = 0; i < l.n && s; i++) {
-        const struct op *op = &l.ops[i];
-        for (int64_t layer = 0; layer < m->layers && op->row >= OP_KINDS; layer++)
-            if (op->part == (op_is_of_mlp(op->kind) ? s->mlp_of : s->attention_of)[layer])
-                rows[layer * OP_KINDS + (int)op->kind] = op->row;
-    }
-    return rows;
-}
-
 const struct op *op_list_at(const struct op_list *l, int32_t row)
 {
     for (int i = 0; i < l->n; i++)

@@ -32,6 +32,7 @@ struct row {
     enum form form;
 };
 
+/* clang-format off */
 static const struct row decoder_first[] = {
     {"model.embed_tokens.weight", VOCAB, HIDDEN, ALWAYS, OP_EMB, WEIGHT_WHOLE, PLAIN},
     {0},
@@ -39,69 +40,45 @@ static const struct row decoder_first[] = {
 #define LAYER "model.layers.%."
 #define ATTENTION_ROWS                                                                            \
     {LAYER "input_layernorm.weight", HIDDEN, NONE, ALWAYS, OP_INPUT_NORM, WEIGHT_WHOLE, PLAIN},   \
-        {LAYER "self_attn.q_proj.weight", Q, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_Q, PLAIN},  \
-        {LAYER "self_attn.q_proj.bias", Q, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_Q, PLAIN},    \
-        {LAYER "self_attn.k_proj.weight", KV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_K, PLAIN}, \
-        {LAYER "self_attn.k_proj.bias", KV, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_K, PLAIN},   \
-        {LAYER "self_attn.v_proj.weight", KV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_V, PLAIN}, \
-        {LAYER "self_attn.v_proj.bias", KV, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_V, PLAIN},   \
-        {LAYER "self_attn.q_norm.weight", HEAD, NONE, QK_NORM, OP_QK_NORM, WEIGHT_Q, PLAIN},      \
-        {LAYER "self_attn.k_norm.weight", HEAD, NONE, QK_NORM, OP_QK_NORM, WEIGHT_K, PLAIN},      \
-        {LAYER "self_attn.sinks", HEADS, NONE, SINKS, OP_ATTN_DECODE, WEIGHT_WHOLE, PLAIN},       \
-        {LAYER "self_attn.o_proj.weight",                                                         \
-         HIDDEN,                                                                                  \
-         Q,                                                                                       \
-         ALWAYS,                                                                                  \
-         OP_ATTN_POST_PROJ,                                                                       \
-         WEIGHT_WHOLE,                                                                            \
-         PLAIN},                                                                                  \
-    {                                                                                             \
-        LAYER "self_attn.o_proj.bias", HIDDEN, NONE, OUT_BIAS, OP_ATTN_POST_PROJ, WEIGHT_WHOLE,   \
-            PLAIN                                                                                 \
-    }
-#define NORM(name, op)                                                      \
-    {                                                                       \
-        LAYER name ".weight", HIDDEN, NONE, ALWAYS, op, WEIGHT_WHOLE, PLAIN \
-    }
+    {LAYER "self_attn.q_proj.weight", Q, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_Q, PLAIN},      \
+    {LAYER "self_attn.q_proj.bias", Q, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_Q, PLAIN},        \
+    {LAYER "self_attn.k_proj.weight", KV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_K, PLAIN},     \
+    {LAYER "self_attn.k_proj.bias", KV, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_K, PLAIN},       \
+    {LAYER "self_attn.v_proj.weight", KV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_V, PLAIN},     \
+    {LAYER "self_attn.v_proj.bias", KV, NONE, QKV_BIAS, OP_ATTN_PRE_PROJ, WEIGHT_V, PLAIN},       \
+    {LAYER "self_attn.q_norm.weight", HEAD, NONE, QK_NORM, OP_QK_NORM, WEIGHT_Q, PLAIN},          \
+    {LAYER "self_attn.k_norm.weight", HEAD, NONE, QK_NORM, OP_QK_NORM, WEIGHT_K, PLAIN},          \
+    {LAYER "self_attn.sinks", HEADS, NONE, SINKS, OP_ATTN_DECODE, WEIGHT_WHOLE, PLAIN},           \
+    {LAYER "self_attn.o_proj.weight", HIDDEN, Q, ALWAYS, OP_ATTN_POST_PROJ, WEIGHT_WHOLE, PLAIN}, \
+    {LAYER "self_attn.o_proj.bias", HIDDEN, NONE, OUT_BIAS, OP_ATTN_POST_PROJ, WEIGHT_WHOLE,      \
+     PLAIN}
+#define NORM(name, op)                                                    \
+    {LAYER name ".weight", HIDDEN, NONE, ALWAYS, op, WEIGHT_WHOLE, PLAIN}
 #define MLP_ROWS                                                                                  \
     {LAYER "mlp.gate_proj.weight", INTER, HIDDEN, ALWAYS, OP_MLP_UP_PROJ, WEIGHT_GATE, PLAIN},    \
-        {LAYER "mlp.gate_proj.bias", INTER, NONE, MLP_BIAS, OP_MLP_UP_PROJ, WEIGHT_GATE, PLAIN},  \
-        {LAYER "mlp.up_proj.weight", INTER, HIDDEN, ALWAYS, OP_MLP_UP_PROJ, WEIGHT_UP, PLAIN},    \
-        {LAYER "mlp.up_proj.bias", INTER, NONE, MLP_BIAS, OP_MLP_UP_PROJ, WEIGHT_UP, PLAIN},      \
-        {LAYER "mlp.down_proj.weight",                                                            \
-         HIDDEN,                                                                                  \
-         INTER,                                                                                   \
-         ALWAYS,                                                                                  \
-         OP_MLP_DOWN_PROJ,                                                                        \
-         WEIGHT_WHOLE,                                                                            \
-         PLAIN},                                                                                  \
-    {                                                                                             \
-        LAYER "mlp.down_proj.bias", HIDDEN, NONE, MLP_BIAS, OP_MLP_DOWN_PROJ, WEIGHT_WHOLE, PLAIN \
-    }
-#define EXPERT_ROWS(moe, gate, up, down)                                                     \
-    {LAYER moe ".gate.weight", EXPERTS, HIDDEN, ALWAYS, OP_MOE_ROUTER, WEIGHT_WHOLE, PLAIN}, \
-        {LAYER moe ".experts.#." gate ".weight",                                             \
-         INTER,                                                                              \
-         HIDDEN,                                                                             \
-         ALWAYS,                                                                             \
-         OP_MOE_UP_PROJ,                                                                     \
-         WEIGHT_GATE,                                                                        \
-         PLAIN},                                                                             \
-        {LAYER moe ".experts.#." up ".weight",                                               \
-         INTER,                                                                              \
-         HIDDEN,                                                                             \
-         ALWAYS,                                                                             \
-         OP_MOE_UP_PROJ,                                                                     \
-         WEIGHT_UP,                                                                          \
-         PLAIN},                                                                             \
-    {                                                                                        \
-        LAYER moe ".experts.#." down ".weight", HIDDEN, INTER, ALWAYS, OP_MOE_DOWN_PROJ,     \
-            WEIGHT_WHOLE, PLAIN                                                              \
-    }
+    {LAYER "mlp.gate_proj.bias", INTER, NONE, MLP_BIAS, OP_MLP_UP_PROJ, WEIGHT_GATE, PLAIN},      \
+    {LAYER "mlp.up_proj.weight", INTER, HIDDEN, ALWAYS, OP_MLP_UP_PROJ, WEIGHT_UP, PLAIN},        \
+    {LAYER "mlp.up_proj.bias", INTER, NONE, MLP_BIAS, OP_MLP_UP_PROJ, WEIGHT_UP, PLAIN},          \
+    {LAYER "mlp.down_proj.weight", HIDDEN, INTER, ALWAYS, OP_MLP_DOWN_PROJ, WEIGHT_WHOLE, PLAIN}, \
+    {LAYER "mlp.down_proj.bias", HIDDEN, NONE, MLP_BIAS, OP_MLP_DOWN_PROJ, WEIGHT_WHOLE, PLAIN}
+#define EXPERT_ROWS(moe, gate, up, down)                                                         \
+    {LAYER moe ".gate.weight", EXPERTS, HIDDEN, ALWAYS, OP_MOE_ROUTER, WEIGHT_WHOLE, PLAIN},     \
+    {LAYER moe ".experts.#." gate ".weight", INTER, HIDDEN, ALWAYS, OP_MOE_UP_PROJ, WEIGHT_GATE, \
+     PLAIN},                                                                                     \
+    {LAYER moe ".experts.#." up ".weight", INTER, HIDDEN, ALWAYS, OP_MOE_UP_PROJ, WEIGHT_UP,     \
+     PLAIN},                                                                                     \
+    {LAYER moe ".experts.#." down ".weight", HIDDEN, INTER, ALWAYS, OP_MOE_DOWN_PROJ,            \
+     WEIGHT_WHOLE, PLAIN}
 
-static const struct row decoder_attention[] = {ATTENTION_ROWS, {0}};
+static const struct row decoder_attention[] = {
+    ATTENTION_ROWS,
+    {0},
+};
 static const struct row decoder_mlp[] = {
-    NORM("post_attention_layernorm", OP_POST_ATTN_NORM), MLP_ROWS, {0}};
+    NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
+    MLP_ROWS,
+    {0},
+};
 static const struct row decoder_last[] = {
     {"model.norm.weight", HIDDEN, NONE, ALWAYS, OP_FINAL_NORM, WEIGHT_WHOLE, PLAIN},
     {"lm_head.weight", VOCAB, HIDDEN, UNTIED, OP_LM_HEAD, WEIGHT_WHOLE, PLAIN},
@@ -110,22 +87,31 @@ static const struct row decoder_last[] = {
 static const struct row qwen3_moe_experts[] = {
     NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
     EXPERT_ROWS("mlp", "gate_proj", "up_proj", "down_proj"),
-    {0}};
-static const struct row mixtral_experts[] = {NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
-                                             EXPERT_ROWS("block_sparse_moe", "w1", "w3", "w2"),
-                                             {0}};
+    {0},
+};
+static const struct row mixtral_experts[] = {
+    NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
+    EXPERT_ROWS("block_sparse_moe", "w1", "w3", "w2"),
+    {0},
+};
 
 /* Gemma's post_attention_layernorm is behind the attention, not in front of the MLP. */
 static const struct row gemma3_attention[] = {
-    ATTENTION_ROWS, NORM("post_attention_layernorm", OP_ATTN_OUT_NORM), {0}};
-static const struct row gemma3_mlp[] = {NORM("pre_feedforward_layernorm", OP_POST_ATTN_NORM),
-                                        MLP_ROWS,
-                                        NORM("post_feedforward_layernorm", OP_MLP_OUT_NORM),
-                                        {0}};
+    ATTENTION_ROWS,
+    NORM("post_attention_layernorm", OP_ATTN_OUT_NORM),
+    {0},
+};
+static const struct row gemma3_mlp[] = {
+    NORM("pre_feedforward_layernorm", OP_POST_ATTN_NORM),
+    MLP_ROWS,
+    NORM("post_feedforward_layernorm", OP_MLP_OUT_NORM),
+    {0},
+};
 
 static const struct row phi3_attention[] = {
     NORM("input_layernorm", OP_INPUT_NORM),
-    {LAYER "self_attn.qkv_proj.weight", QKV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_WHOLE, PLAIN},
+    {LAYER "self_attn.qkv_proj.weight", QKV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_WHOLE,
+     PLAIN},
     {LAYER "self_attn.o_proj.weight", HIDDEN, Q, ALWAYS, OP_ATTN_POST_PROJ, WEIGHT_WHOLE, PLAIN},
     {0},
 };
@@ -141,13 +127,14 @@ static const struct row gpt_oss_experts[] = {
     NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
     {LAYER "mlp.router.weight", EXPERTS, HIDDEN, ALWAYS, OP_MOE_ROUTER, WEIGHT_WHOLE, PLAIN},
     {LAYER "mlp.router.bias", EXPERTS, NONE, ROUTER_BIAS, OP_MOE_ROUTER, WEIGHT_WHOLE, PLAIN},
-    {LAYER "mlp.experts.gate_up_proj", HIDDEN, INTER_TWICE, ALWAYS, OP_MOE_UP_PROJ, WEIGHT_GATE_UP,
-     TURNED},
+    {LAYER "mlp.experts.gate_up_proj", HIDDEN, INTER_TWICE, ALWAYS, OP_MOE_UP_PROJ,
+     WEIGHT_GATE_UP, TURNED},
     {LAYER "mlp.experts.gate_up_proj_bias", INTER_TWICE, NONE, EXPERT_BIAS, OP_MOE_UP_PROJ,
      WEIGHT_GATE_UP, FUSED},
-    {LAYER "mlp.experts.down_proj", INTER, HIDDEN, ALWAYS, OP_MOE_DOWN_PROJ, WEIGHT_WHOLE, TURNED},
-    {LAYER "mlp.experts.down_proj_bias", HIDDEN, NONE, EXPERT_BIAS, OP_MOE_DOWN_PROJ, WEIGHT_WHOLE,
-     FUSED},
+    {LAYER "mlp.experts.down_proj", INTER, HIDDEN, ALWAYS, OP_MOE_DOWN_PROJ, WEIGHT_WHOLE,
+     TURNED},
+    {LAYER "mlp.experts.down_proj_bias", HIDDEN, NONE, EXPERT_BIAS, OP_MOE_DOWN_PROJ,
+     WEIGHT_WHOLE, FUSED},
     {0},
 };
 
@@ -155,8 +142,8 @@ static const struct row bloom_first[] = {
     {"transformer.word_embeddings.weight", VOCAB, HIDDEN, ALWAYS, OP_EMB, WEIGHT_WHOLE, PLAIN},
     {"transformer.word_embeddings_layernorm.weight", HIDDEN, NONE, ALWAYS, OP_EMB_NORM,
      WEIGHT_WHOLE, PLAIN},
-    {"transformer.word_embeddings_layernorm.bias", HIDDEN, NONE, ALWAYS, OP_EMB_NORM, WEIGHT_WHOLE,
-     PLAIN},
+    {"transformer.word_embeddings_layernorm.bias", HIDDEN, NONE, ALWAYS, OP_EMB_NORM,
+     WEIGHT_WHOLE, PLAIN},
     {0},
 };
 /* query_key_value: rows in the order [heads, (q, k, v), head_dim] */
@@ -165,8 +152,8 @@ static const struct row bloom_attention[] = {
      PLAIN},
     {"transformer.h.%.input_layernorm.bias", HIDDEN, NONE, ALWAYS, OP_INPUT_NORM, WEIGHT_WHOLE,
      PLAIN},
-    {"transformer.h.%.self_attention.query_key_value.weight", QKV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ,
-     WEIGHT_QKV, PLAIN},
+    {"transformer.h.%.self_attention.query_key_value.weight", QKV, HIDDEN, ALWAYS,
+     OP_ATTN_PRE_PROJ, WEIGHT_QKV, PLAIN},
     {"transformer.h.%.self_attention.query_key_value.bias", QKV, NONE, ALWAYS, OP_ATTN_PRE_PROJ,
      WEIGHT_QKV, PLAIN},
     {"transformer.h.%.self_attention.dense.weight", HIDDEN, Q, ALWAYS, OP_ATTN_POST_PROJ,
@@ -186,8 +173,8 @@ static const struct row bloom_mlp[] = {
      PLAIN},
     {"transformer.h.%.mlp.dense_4h_to_h.weight", HIDDEN, INTER, ALWAYS, OP_MLP_DOWN_PROJ,
      WEIGHT_WHOLE, PLAIN},
-    {"transformer.h.%.mlp.dense_4h_to_h.bias", HIDDEN, NONE, ALWAYS, OP_MLP_DOWN_PROJ, WEIGHT_WHOLE,
-     PLAIN},
+    {"transformer.h.%.mlp.dense_4h_to_h.bias", HIDDEN, NONE, ALWAYS, OP_MLP_DOWN_PROJ,
+     WEIGHT_WHOLE, PLAIN},
     {0},
 };
 static const struct row bloom_last[] = {
@@ -196,6 +183,7 @@ static const struct row bloom_last[] = {
     {"lm_head.weight", VOCAB, HIDDEN, UNTIED, OP_LM_HEAD, WEIGHT_WHOLE, PLAIN},
     {0},
 };
+/* clang-format on */
 
 static const struct {
     const struct row *first, *attention, *mlp, *experts, *last;

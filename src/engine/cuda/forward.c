@@ -338,7 +338,6 @@ enum st cuda_forward_open(struct cuda_forward *f, const struct cuda_forward_para
         .max_position = cuda_forward_max_position(p)};
     f->s = model_structure(f->arena, f->m);
     model_steps(f->m, &f->steps);
-    f->rows = op_rows_by_layer(f->arena, f->m);
     TRY(allocate(f, stream, e));
     TRY(find_step_rows(f, e));
     return upload_positions(f, stream, e);
@@ -476,6 +475,7 @@ static enum st run_steps(struct cuda_forward *f, const struct cuda_pass *p, uint
                                      .p = p,
                                      .stream = stream,
                                      .rule = r,
+                                     .rows = s->rows + i,
                                      .layer = layer,
                                      .attention = &f->s->attention[model_attention_of(f->m, layer)],
                                      .mlp = &f->s->mlp[model_mlp_of(f->m, layer)],

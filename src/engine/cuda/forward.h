@@ -75,7 +75,6 @@ struct cuda_forward {
     CUdeviceptr last;                   /* [slots] */
     struct cuda_charges *charges;       /* a pass that runs appends its kernels here; NULL = not */
     uint64_t only;       /* bit k: a pass runs only what is charged to operator row k; 0 = all */
-    const int32_t *rows; /* op_rows_by_layer */
 };
 
 /* What a pass computes: arrays in device memory, and the largest sizes they may have. */

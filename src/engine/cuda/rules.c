@@ -117,7 +117,10 @@ bool rule_has(const struct rule *r, enum op_kind op)
 int32_t rule_row(const struct rule_use *u)
 {
     const enum op_kind op = rule_charged(u->rule, u->p->sizes.chunks > 0);
-    return u->f->rows[u->layer * OP_KINDS + (int)op];
+    for (int i = 0; i < u->rule->n; i++)
+        if (u->rule->ops[i] == op)
+            return u->rows[i];
+    return (int32_t)op; /* of a whole step, whose layers are alike */
 }
 
 enum op_kind rule_charged(const struct rule *r, bool chunks)

@@ -22,6 +22,7 @@ struct rule_use {
     const struct cuda_pass *p;
     CUstream stream;
     const struct rule *rule;
+    const int32_t *rows; /* of its operators (op_steps) */
     int64_t layer;
     const struct attention *attention; /* of the layer */
     const struct mlp *mlp;
