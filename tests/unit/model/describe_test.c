@@ -79,10 +79,9 @@ static void kept_before_stored(void **state)
     assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
     assert_ok(model_from_config(t->a, "small", config, &m, &t->e), t);
     model_describe(t->a, &m, &(struct describe_params){0}, &b);
-    const char *const lines[] = {"\nKV cache per token  ",
-                                 "\n                    of it 256 B as bfloat16 in layers with a "
-                                 "window, at most 2.00 KiB a sequence\n",
-                                 "\nstored              "};
+    static const char windows[] = "\n                    of it 256 B as bfloat16 in layers with a "
+                                  "window, at most 2.00 KiB a sequence\n";
+    const char *const lines[] = {"\nKV cache per token  ", windows, "\nstored              "};
     const char *at = buf_str(&b);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const char *next = strstr(at, lines[i]);
