@@ -134,11 +134,14 @@ static enum st write_served(struct job_context *c, const struct artifact *art,
     const struct whole_sample *samples =
         serving_samples(c->a, &r->s, &out->iterations, &out->kv_unknown);
     node_put(c->a, to.meta, "iteration_log", node_str(c->a, p->kernels.iteration_log));
-    node_put(c->a, to.meta, "run", node_str_or_null(c->a, p->kernels.run));
+    struct node *runs = node_new(c->a, NODE_LIST);
+    for (size_t i = 0; i < p->kernels.runs.n; i++)
+        node_push(c->a, runs, node_str(c->a, p->kernels.runs.items[i]));
+    node_put(c->a, to.meta, "runs", runs);
     node_put(c->a, to.meta, "kv_known", node_bool(c->a, !out->kv_unknown));
     if (out->kv_unknown)
         log_warn("a log does not say how many tokens were cached: times are taken not to depend on "
-                 "them; kernels.run= takes the run whose requests they were");
+                 "them; kernels.runs= takes the runs whose requests they were");
     return whole_write(c->a, &to, samples, out->iterations, &out->bundle, e);
 }
 
@@ -153,8 +156,11 @@ static void show_serving(struct job_context *c, const struct serving_result *r, 
     node_put(c->a, out, "served_iterations", node_int(c->a, (int64_t)r->s.n));
     if (c->plan->kernels.iteration_log)
         node_put(c->a, out, "logged_iterations", node_int(c->a, (int64_t)r->s.n_logged));
-    if (r->match)
-        node_put(c->a, out, "requests", node_str(c->a, r->match));
+    struct node *matches = node_new(c->a, NODE_LIST);
+    for (size_t i = 0; i < r->n_matches; i++)
+        node_push(c->a, matches, node_str(c->a, r->matches[i]));
+    if (r->n_matches)
+        node_put(c->a, out, "runs", matches);
 }
 
 static void show_iterations(struct job_context *c, const struct kernels_iterations_result *r,
@@ -221,7 +227,9 @@ static enum st write_all(struct job_context *c, struct trace *t, const struct tr
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     struct serving_result served, *serving = p->kernels.iterations ? &served : NULL;
     const struct serving_params serving_params = {.log = p->kernels.iteration_log,
-                                                  .run = p->kernels.run};
+                                                  .runs =
+                                                      (const char *const *)p->kernels.runs.items,
+                                                  .n_runs = p->kernels.runs.n};
     kernels_open(&k, t, &params);
     if (t->ops.n == 0)
         log_warn("no GPU work in %s%s", p->kernels.trace,

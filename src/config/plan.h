@@ -250,9 +250,9 @@ struct plan {
     } report;
 
     struct {
-        const char *trace, *against, *step, *composition, *step_table, *iteration_log, *run;
+        const char *trace, *against, *step, *composition, *step_table, *iteration_log;
         bool iterations;
-        struct option_list include, exclude, regions, exports;
+        struct option_list include, exclude, regions, exports, runs;
         double from_ms, to_ms;
         int64_t step_batch_size;
     } kernels;

@@ -127,7 +127,7 @@ static struct whole_sample *samples_of(struct arena *a, const struct kernels *k,
         kv |= b.decode_sequences <= 0 || c->of[s->range].known[COMPOSITION_KV];
         const double device_s = (double)s->busy_ns / 1e9;
         const double host_s = span > s->busy_ns ? (double)(span - s->busy_ns) / 1e9 : 0;
-        v[n++] = (struct timed){r->start_ns, {b, host_s, device_s}};
+        v[n++] = (struct timed){r->start_ns, {b, host_s, device_s, 0}};
     }
     out->iterations = n;
     out->kv_unknown = n > 0 && !kv;

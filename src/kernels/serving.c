@@ -215,6 +215,17 @@ static int64_t waits_in(const struct trace *t, uint32_t process, size_t *at, int
     return sum;
 }
 
+/* The same of a trace without waits: until the last copy that had ended when iteration j began. */
+static int64_t wait_for_copy(const struct finding *f, size_t j)
+{
+    const struct serving_iteration *s = &f->list.p[j];
+    int64_t until = s[-1].launch_to_ns;
+    for (size_t back = 1; back <= 2 && back <= j; back++)
+        if (s[-(ptrdiff_t)back].to_ns <= s->launch_from_ns && s[-(ptrdiff_t)back].to_ns > until)
+            until = s[-(ptrdiff_t)back].to_ns;
+    return until - s[-1].launch_to_ns;
+}
+
 static double median_of(int64_t *v, size_t n)
 {
     if (n)
@@ -238,7 +249,7 @@ static void add_host(struct finding *f)
     for (size_t j = 1; j < f->list.n; j++) {
         struct serving_iteration *s = &f->list.p[j];
         const int64_t from = s[-1].launch_to_ns, to = s->launch_from_ns;
-        s->wait_ns = waits_in(t, process, &at, from, to);
+        s->wait_ns = t->n_syncs ? waits_in(t, process, &at, from, to) : wait_for_copy(f, j);
         s->before_ns = to - from - s->wait_ns;
         before[n++] = s->before_ns;
     }

@@ -34,8 +34,9 @@ struct serving_iteration {
      * preparing, without what it waited for the GPU meanwhile; -1 = unknown, of the first and where
      * the engine was idle. */
     int64_t before_ns;
-    int64_t wait_ns;        /* that it waited for the GPU there */
-    bool after_idle;        /* no work was there before it */
+    int64_t wait_ns; /* that it waited for the GPU there; of a trace without such waits, until the
+                        last copy to the host that had ended */
+    bool after_idle; /* no work was there before it */
     int64_t from_ns, to_ns; /* first operation's start, last one's end on the GPU */
     int64_t busy_ns;        /* at least one of its operations ran */
     /* When its tokens could be handed on: the copy was done, and the next iteration launched where
@@ -72,7 +73,7 @@ enum st serving_find(struct arena *a, const struct kernels *k, struct serving *o
 extern const double SERVING_AGREE;
 enum st serving_align(struct arena *a, const struct iteration_log *log, struct serving *s,
                       struct err *e);
-/* What their batches held, by the requests of the run that the log's server served. */
+/* What their batches held, by the requests of a run that the log's server served. */
 void serving_loads(const struct iteration_match *m, struct serving *s);
 
 /* Medians over iterations of a kind; NAN = unknown. */
@@ -93,14 +94,16 @@ struct serving_sum *serving_sums(struct arena *a, const struct serving *s, size_
 
 /* All of it. */
 struct serving_params {
-    const char *log; /* NULL = none */
-    const char *run; /* directory; NULL = none, and so without a log */
+    const char *log;         /* NULL = none */
+    const char *const *runs; /* [n_runs] directories; none without a log */
+    size_t n_runs;
 };
 struct serving_result {
     struct serving s;
     struct serving_sum *sums; /* [n_sums] */
     size_t n_sums;
-    const char *match; /* how log and run go together; NULL without a run */
+    const char **matches; /* [n_matches] how log and each run go together */
+    size_t n_matches;
 };
 enum st serving_of(struct arena *a, const struct kernels *k, const struct serving_params *p,
                    struct serving_result *out, struct err *e);
@@ -115,9 +118,10 @@ struct table *serving_table(struct arena *a, const struct serving *s);
 extern const struct fields serving_sum_fields; /* in kernels.json */
 struct node *serving_sums_node(struct arena *a, const struct serving_result *r); /* a list */
 
-/* Samples of a bundle of measured iterations (profile/whole.h), of those with a known batch: their
- * device time is busy_ns, host time what is left of period_ns. *kv_unknown: tokens in the caches of
- * some are not known, and count as none. */
+/* Samples of a bundle of measured iterations (profile/whole.h), of those with a known batch. Device
+ * time is busy_ns and the gaps that the GPU makes by itself: as many per operation as in iterations
+ * that are one graph. Host time is before_ns and launching, which is beside the device.
+ * *kv_unknown: tokens in the caches of some are not known, and count as none. */
 struct whole_sample *serving_samples(struct arena *a, const struct serving *s, size_t *n,
                                      bool *kv_unknown);
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/order.h"
 #include "kernels/serving.h"
 #include "profile/whole.h"
 
@@ -116,19 +117,20 @@ enum st serving_of(struct arena *a, const struct kernels *k, const struct servin
                    struct serving_result *out, struct err *e)
 {
     struct iteration_log *log = arena_one(a, struct iteration_log);
-    struct run *run = arena_one(a, struct run);
-    struct iteration_match *match = arena_one(a, struct iteration_match);
-    *out = (struct serving_result){0};
+    *out = (struct serving_result){.matches = arena_array(a, const char *, p->n_runs + 1)};
     TRY(serving_find(a, k, &out->s, e));
     if (p->log) {
         TRY(iteration_log_read(a, p->log, log, e));
         TRY(serving_align(a, log, &out->s, e));
     }
-    if (p->run) {
-        TRY(run_load(a, p->run, "real", run, e));
+    for (size_t i = 0; i < p->n_runs; i++) {
+        struct run *run = arena_one(a, struct run);
+        struct iteration_match *match = arena_one(a, struct iteration_match);
+        TRY(run_load(a, p->runs[i], "real", run, e));
         TRY(iteration_match(a, run, log, NULL, match, e));
         serving_loads(match, &out->s);
-        out->match = iteration_match_words(a, match);
+        out->matches[out->n_matches++] =
+            arena_printf(a, "%s: %s", p->runs[i], iteration_match_words(a, match));
     }
     out->sums = serving_sums(a, &out->s, &out->n_sums);
     return ST_OK;
@@ -146,10 +148,41 @@ static struct iterations_batch batch_of_log(const struct logged_iteration *x)
                                      .decode_sequences = (double)x->generation_requests};
 }
 
+static double median_of(double *v, size_t n)
+{
+    if (n)
+        qsort(v, n, sizeof *v, order_double);
+    return n ? v[n / 2] : 0;
+}
+
+/* Gap behind an operation where the GPU waits for nothing: of iterations that are one graph. */
+static double gap_ns(const struct serving *s, double *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct serving_iteration *x = &s->of[i];
+        if (x->kind == SERVING_FULL && x->operations && !x->after_idle)
+            v[n++] = (double)(x->to_ns - x->from_ns - x->busy_ns) / x->operations;
+    }
+    return median_of(v, n);
+}
+
+/* The host's part before an iteration that came after idle: that of others. */
+static double usual_before_ns(const struct serving *s, double *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->of[i].before_ns >= 0)
+            v[n++] = (double)s->of[i].before_ns;
+    return median_of(v, n);
+}
+
 struct whole_sample *serving_samples(struct arena *a, const struct serving *s, size_t *n,
                                      bool *kv_unknown)
 {
     struct whole_sample *list = arena_array(a, struct whole_sample, s->n + 1);
+    double *v = arena_array(a, double, s->n + 1);
+    const double gap = gap_ns(s, v), before = usual_before_ns(s, v);
     *n = 0;
     *kv_unknown = false;
     for (size_t i = 0; i < s->n; i++) {
@@ -160,8 +193,14 @@ struct whole_sample *serving_samples(struct arena *a, const struct serving *s, s
             x->load ? iterations_batch_of(&x->load->load, x->load->longest, false)
                     : batch_of_log(x->log);
         *kv_unknown |= !x->load && b.decode_sequences > 0;
-        const int64_t host = x->period_ns > x->busy_ns ? x->period_ns - x->busy_ns : 0;
-        list[(*n)++] = (struct whole_sample){b, (double)host / 1e9, (double)x->busy_ns / 1e9};
+        const double launch = (double)(x->launch_to_ns - x->launch_from_ns);
+        const double host = launch + (x->before_ns < 0 ? before : (double)x->before_ns);
+        const double span = (double)(x->to_ns - x->from_ns);
+        const double device = (double)x->busy_ns + gap * x->operations;
+        list[(*n)++] = (struct whole_sample){.b = b,
+                                             .host_s = host / 1e9,
+                                             .device_s = fmin(device, span) / 1e9,
+                                             .launch_s = launch / 1e9};
     }
     return list;
 }

@@ -187,7 +187,7 @@ static enum st visit(struct session *s, size_t i, struct err *e)
     for (int64_t k = 0; k < n; k++) {
         /* what the engine does not tell apart counts as the device's */
         const double device = device_s[k] < 0 ? total_s[k] : device_s[k];
-        vec_push(&s->samples, (struct whole_sample){batch_of(p), total_s[k] - device, device});
+        vec_push(&s->samples, (struct whole_sample){batch_of(p), total_s[k] - device, device, 0});
     }
     s->of[i].samples += n;
     if (!began) {

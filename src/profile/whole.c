@@ -23,7 +23,7 @@ struct placed {
 struct row {
     size_t first, n;
     struct iterations_batch b;
-    struct stats host, device;
+    struct stats host, device, launch;
     double total_s; /* median */
 };
 
@@ -33,7 +33,14 @@ struct rows {
     struct row *of;       /* [n_rows] */
     size_t *row_of;       /* [n] of each sample */
     size_t n, n_rows;
+    bool launches; /* parts of host times are beside the device's */
 };
+
+static double total_s(const struct whole_sample *s)
+{
+    const struct iterations_time t = {s->host_s, s->device_s, s->launch_s};
+    return iterations_total_s(&t);
+}
 
 /* ---- like batches ---------------------------------------------------------------------------- */
 
@@ -82,10 +89,11 @@ static void fill(const struct rows *r, struct row *row, double *v)
     for (size_t i = 0; i < row->n; i++)
         v[i] = r->s[r->order[row->first + i].at].device_s;
     row->device = stats_of(v, (int64_t)row->n);
-    for (size_t i = 0; i < row->n; i++) {
-        const struct whole_sample *s = &r->s[r->order[row->first + i].at];
-        v[i] = s->host_s + s->device_s;
-    }
+    for (size_t i = 0; i < row->n; i++)
+        v[i] = r->s[r->order[row->first + i].at].launch_s;
+    row->launch = stats_of(v, (int64_t)row->n);
+    for (size_t i = 0; i < row->n; i++)
+        v[i] = total_s(&r->s[r->order[row->first + i].at]);
     row->total_s = stats_of(v, (int64_t)row->n).median;
 }
 
@@ -96,8 +104,10 @@ static void group(struct arena *a, const struct whole_sample *s, size_t n, struc
     out->of = arena_array(a, struct row, n + 1);
     out->row_of = arena_array(a, size_t, n + 1);
     double *v = arena_array(a, double, n + 1);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         out->order[i] = place(&s[i], i);
+        out->launches |= s[i].launch_s > 0;
+    }
     if (n)
         qsort(out->order, n, sizeof *out->order, by_place);
     for (size_t i = 0; i < n; i++) {
@@ -142,10 +152,11 @@ static enum st write_iterations(const struct artifact *art, const struct rows *r
                                         "device_ns",
                                         "n",
                                         "host_std_ns",
-                                        "device_std_ns"};
+                                        "device_std_ns",
+                                        "launch_ns"};
     struct csv_writer w = {0};
     TRY(artifact_create_file(art, BUNDLE_ITERATIONS_FILE, &w.f, e));
-    put_names(&w, names, sizeof names / sizeof *names);
+    put_names(&w, names, sizeof names / sizeof *names - !r->launches);
     for (size_t i = 0; i < r->n_rows; i++) {
         const struct row *row = &r->of[i];
         const int64_t host_ns = ns(row->host.median), device_ns = ns(row->device.median);
@@ -159,6 +170,8 @@ static enum st write_iterations(const struct artifact *art, const struct rows *r
         csv_put_int(&w, (int64_t)row->n);
         csv_put_int(&w, ns(row->host.std));
         csv_put_int(&w, ns(row->device.std));
+        if (r->launches) /* of medians each */
+            csv_put_int(&w, ns(fmin(row->launch.median, row->host.median)));
         csv_end_row(&w);
     }
     return artifact_close_file(art, BUNDLE_ITERATIONS_FILE, &w.f, e);
@@ -186,7 +199,7 @@ static enum st write_unevenness(const struct artifact *art, const struct rows *r
         const struct row *row = &r->of[r->row_of[i]];
         const struct whole_sample *s = &r->s[i];
         if (row->n >= WHOLE_LIKE)
-            put_ratio(&w, s->b.chunk_tokens > 0, 1, (s->host_s + s->device_s) / row->total_s);
+            put_ratio(&w, s->b.chunk_tokens > 0, 1, total_s(s) / row->total_s);
     }
     return artifact_close_file(art, BUNDLE_UNEVENNESS, &w.f, e);
 }

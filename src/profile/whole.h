@@ -19,7 +19,8 @@ enum { WHOLE_LIKE = 5 };
 
 struct whole_sample {
     struct iterations_batch b;
-    double host_s, device_s; /* their sum is the iteration's time, above 0 */
+    double host_s, device_s; /* their sum is the iteration's time, above 0, */
+    double launch_s;         /* but for this last part of host_s, beside the device; 0 = none */
 };
 
 struct whole_params {

@@ -176,6 +176,8 @@ static enum st predict_iterations(void *self, const struct batch *b, struct stag
                                      : bundle_decode_scale(p->bundle, b->n_decodes, b->train);
     (void)e;
     stages[0] = (struct stage_time){.host_s = p->host_overhead ? t.host_s * scale : 0,
+                                    .launch_s = p->host_overhead ? t.launch_s * scale : 0,
+                                    .one_thread = p->host_overhead && t.launch_s > 0,
                                     .device_s = t.device_s * scale};
     return ST_OK;
 }

@@ -39,9 +39,8 @@ static const struct option rows[] = {
      .help =
          "log of a vLLM server with --enable-logging-iteration-details: what its iterations "
          "held; with model.name and hardware.id writes profile/, a bundle of measured iterations"},
-    {KEY(kernels.run), .commands = CMD_KERNELS, .when = WHEN(SET("kernels.iteration_log")),
-     .help = "run directory of the client whose requests the server had meanwhile: tokens in its "
-             "caches"},
+    {KEY(kernels.runs), .commands = CMD_KERNELS, .when = WHEN(SET("kernels.iteration_log")),
+     .help = "run directories of clients whose requests that server had: tokens in its caches"},
 };
 
 OPTION_SECTION(kernels, rows);

@@ -10,7 +10,7 @@
 #include "profile/read/filter.h"
 #include "profile/read/fit.h"
 
-enum { COORDINATES = 4, FEATURES = 5, TIMES = 2, TESTED = 512 };
+enum { COORDINATES = 4, FEATURES = 5, TIMES = 3, TESTED = 512 };
 
 /* Distances below this, in logarithms, are as good as none: a tenth of a doubling. */
 static const double NEAR = 0.07;
@@ -18,7 +18,7 @@ static const double NEAR = 0.07;
 struct row {
     struct iterations_batch b;
     double z[COORDINATES];
-    double s[TIMES]; /* host, device */
+    double s[TIMES]; /* host, device, launch */
     double ratio[TIMES];
 };
 
@@ -55,14 +55,18 @@ static const char *const columns[] = {"chunk_tokens",     "chunk_context", "deco
                                       "decode_kv_tokens", "host_ns",       "device_ns"};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static enum st read_row(const struct csv_reader *r, const int column[COLUMNS], struct row *out,
-                        struct err *e)
+/* launch: its column; -1 = none. */
+static enum st read_row(const struct csv_reader *r, const int column[COLUMNS], int launch,
+                        struct row *out, struct err *e)
 {
     static const double most[COLUMNS] = {1e9, 1e18, 1e9, 1e15, 1e15, 1e15};
-    double v[COLUMNS];
+    double v[COLUMNS], launch_ns = 0;
     for (int i = 0; i < COLUMNS; i++)
         TRY(csv_double(r, column[i], 0, most[i], &v[i], e));
-    *out = (struct row){.b = {v[0], v[1], v[2], v[3]}, .s = {v[4] / 1e9, v[5] / 1e9}};
+    if (launch >= 0)
+        TRY(csv_double(r, launch, 0, v[4], &launch_ns, e));
+    *out =
+        (struct row){.b = {v[0], v[1], v[2], v[3]}, .s = {v[4] / 1e9, v[5] / 1e9, launch_ns / 1e9}};
     if (v[0] + v[2] <= 0)
         return csv_err(r, column[0], e, "a batch of neither chunks nor decodes");
     if (v[4] + v[5] <= 0)
@@ -84,7 +88,7 @@ static enum st read_rows(struct csv_reader *r, struct filter *f, struct rows *ou
         TRY(filter_match(f, r, &match, e));
         if (!match)
             continue;
-        TRY(read_row(r, column, &row, e));
+        TRY(read_row(r, column, csv_find(r, "launch_ns"), &row, e));
         if (out->n == ITERATIONS_MOST)
             return csv_err(r, 0, e, "more than %d rows", (int)ITERATIONS_MOST);
         vec_push(out, row);
@@ -192,7 +196,7 @@ static struct iterations_time at(const struct kind *k, const struct row *at_row,
     }
     for (int t = 0; t < TIMES; t++)
         sum[t] = fitted(k->theta[t], &at_row->b) * (weights > 0 ? sum[t] / weights : 1);
-    return (struct iterations_time){sum[0], sum[1]};
+    return (struct iterations_time){sum[0], sum[1], sum[2] < sum[0] ? sum[2] : sum[0]};
 }
 
 struct iterations_batch iterations_batch_of(const struct op_load *load, int64_t longest,
@@ -229,7 +233,8 @@ static int64_t errors_of(const struct kind *k, double *error)
     for (int64_t i = 0; k->n > 1 && i < k->n; i += step) {
         const struct row *r = &k->rows[i];
         const struct iterations_time s = at(k, r, i);
-        error[n++] = (s.host_s + s.device_s) / (r->s[0] + r->s[1]) - 1;
+        const struct iterations_time was = {r->s[0], r->s[1], r->s[2]};
+        error[n++] = iterations_total_s(&s) / iterations_total_s(&was) - 1;
     }
     return n;
 }

@@ -2,12 +2,13 @@
  * engines that are seen only from outside: no operator is told apart.
  *
  * Columns (docs/formats.md): chunk_tokens, chunk_context, decode_sequences, decode_kv_tokens,
- * host_ns, device_ns, n, std_ns; num_tensor_parallel_workers selects the rows. With
+ * host_ns, device_ns, n, std_ns; num_tensor_parallel_workers selects the rows; launch_ns may be
+ * missing: the last part of host_ns, in which the device works already. With
  * T tokens of prefill chunks, P = sum over them of chunk x context, the context of a chunk being
  * the keys that its tokens see in the mean (kv before + (chunk + 1) / 2), n decode rows and K
  * tokens in their caches:
  *
- *     host, device = ratio x (t0 + t1 T + t2 P + t3 n + t4 K), t >= 0
+ *     host, device, launch = ratio x (t0 + t1 T + t2 P + t3 n + t4 K), t >= 0
  *
  * fitted with weights 1/time, separately for batches with chunks and without. The ratio measured /
  * fitted of the nearest NEAREST rows is interpolated with weights (d^2 + h^2)^-2, d the distance in
@@ -47,7 +48,14 @@ enum st iterations_load(struct arena *a, const char *path, int64_t tp, struct it
 
 struct iterations_time {
     double host_s, device_s;
+    double launch_s; /* the last part of host_s, beside the device; 0 = none, or not told */
 };
+/* Of one that nothing else is beside. */
+static inline double iterations_total_s(const struct iterations_time *t)
+{
+    const double beside = t->launch_s < t->device_s ? t->launch_s : t->device_s;
+    return t->host_s + t->device_s - beside;
+}
 struct iterations_time iterations_at(const struct iterations *t, const struct iterations_batch *b,
                                      bool *outside);
 

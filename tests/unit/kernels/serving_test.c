@@ -274,8 +274,16 @@ static void a_log_says_what_they_held(void **state)
     assert_int_equal(n, 40);
     assert_true(kv_unknown);
     assert_true(samples[4].b.chunk_tokens == tokens_of(4) - 1);
-    assert_true(fabs(samples[4].host_s + samples[4].device_s -
-                     (double)found.of[5].period_ns / 1e9) < 1e-12);
+    assert_true(fabs(samples[4].launch_s - 76e-6) < 1e-12);
+    assert_true(fabs(samples[4].host_s - samples[4].launch_s - 304e-6) < 1e-12);
+    /* 8 operations with the gaps of graphs, 19 us of 5, are more than it had: launching its first
+     */
+    assert_true(fabs(samples[4].device_s * 1e9 - (double)found.of[5].busy_ns - 19e3) < 1);
+    /* large: its kernels waited for their launches, and 8 operations have 30.4 us */
+    assert_int_equal(found.of[7].kind, SERVING_NONE);
+    const double own = (double)(found.of[7].to_ns - found.of[7].from_ns - found.of[7].busy_ns);
+    assert_true(fabs(samples[6].device_s * 1e9 - (double)found.of[7].busy_ns -
+                     fmin(own, 8 * 19e3 / 5)) < 1);
     server_close(&s);
 }
 

@@ -162,14 +162,14 @@ static void whole(struct test *t, const char *hardware, struct rehearsal *r, con
     for (int64_t c = 8; c <= 256; c *= 2)
         for (int i = 0; i < WHOLE_LIKE; i++) {
             const double chunk = (double)c;
-            s[n++] =
-                (struct whole_sample){{chunk, chunk * (chunk + 1) / 2, 0, 0}, 0, time_of(c, 0, 0)};
+            s[n++] = (struct whole_sample){
+                {chunk, chunk * (chunk + 1) / 2, 0, 0}, 0, time_of(c, 0, 0), 0};
         }
     for (int64_t seqs = 1; seqs <= 16; seqs *= 2)
         for (int64_t kv = 8; kv <= 512; kv *= 2)
             for (int i = 0; i < WHOLE_LIKE; i++)
                 s[n++] = (struct whole_sample){
-                    {0, 0, (double)seqs, (double)(seqs * kv)}, 0, time_of(0, seqs, seqs * kv)};
+                    {0, 0, (double)seqs, (double)(seqs * kv)}, 0, time_of(0, seqs, seqs * kv), 0};
     const struct whole_params p = {.root = test_dir(t),
                                    .hardware = hardware,
                                    .model_name = "m",
