@@ -131,8 +131,12 @@ static enum st write_served(struct job_context *c, const struct artifact *art,
     if (!p->kernels.iteration_log || !p->model.name || !p->hardware.id)
         return ST_OK;
     struct whole_params to = bundle_params(c, art, k);
+    size_t compiled;
     const struct whole_sample *samples =
-        serving_samples(c->a, &r->s, &out->iterations, &out->kv_unknown);
+        serving_samples(c->a, &r->s, &out->iterations, &compiled, &out->kv_unknown);
+    if (compiled)
+        log_info("%zu iterations were left out, in which kernels were compiled", compiled);
+    node_put(c->a, to.meta, "compiled", node_int(c->a, (int64_t)compiled));
     node_put(c->a, to.meta, "iteration_log", node_str(c->a, p->kernels.iteration_log));
     struct node *runs = node_new(c->a, NODE_LIST);
     for (size_t i = 0; i < p->kernels.runs.n; i++)

@@ -177,13 +177,26 @@ static double usual_before_ns(const struct serving *s, double *v)
     return median_of(v, n);
 }
 
+/* Median of what iterations of a kind were launched in. */
+static double usual_launch_ns(const struct serving *s, enum serving_kind kind, double *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->of[i].kind == kind)
+            v[n++] = (double)(s->of[i].launch_to_ns - s->of[i].launch_from_ns);
+    return median_of(v, n);
+}
+
 struct whole_sample *serving_samples(struct arena *a, const struct serving *s, size_t *n,
-                                     bool *kv_unknown)
+                                     size_t *compiled, bool *kv_unknown)
 {
     struct whole_sample *list = arena_array(a, struct whole_sample, s->n + 1);
     double *v = arena_array(a, double, s->n + 1);
     const double gap = gap_ns(s, v), before = usual_before_ns(s, v);
-    *n = 0;
+    double most[SERVING_KINDS];
+    for (int kind = 0; kind < SERVING_KINDS; kind++)
+        most[kind] = SERVING_COMPILED * usual_launch_ns(s, (enum serving_kind)kind, v);
+    *n = *compiled = 0;
     *kv_unknown = false;
     for (size_t i = 0; i < s->n; i++) {
         const struct serving_iteration *x = &s->of[i];
@@ -194,6 +207,10 @@ struct whole_sample *serving_samples(struct arena *a, const struct serving *s, s
                     : batch_of_log(x->log);
         *kv_unknown |= !x->load && b.decode_sequences > 0;
         const double launch = (double)(x->launch_to_ns - x->launch_from_ns);
+        if (launch > most[x->kind]) {
+            ++*compiled;
+            continue;
+        }
         const double host = launch + (x->before_ns < 0 ? before : (double)x->before_ns);
         const double span = (double)(x->to_ns - x->from_ns);
         const double device = (double)x->busy_ns + gap * x->operations;

@@ -253,6 +253,7 @@ static void a_log_says_what_they_held(void **state)
     struct server s;
     struct serving found;
     size_t n;
+    size_t compiled;
     bool kv_unknown;
     serve(t, &s, 40);
     assert_ok(serving_find(t->a, &s.k, &found, &t->e), t);
@@ -270,8 +271,9 @@ static void a_log_says_what_they_held(void **state)
     assert_true(fabs(sums[SERVING_PIECES].launch_ms - 0.076) < 1e-9);
     assert_true(fabs(sums[SERVING_FULL].before_ms - 0.304) < 1e-9);
     assert_true(sums[SERVING_PIECES].tokens >= 200 && sums[SERVING_PIECES].tokens <= 230);
-    const struct whole_sample *samples = serving_samples(t->a, &found, &n, &kv_unknown);
+    const struct whole_sample *samples = serving_samples(t->a, &found, &n, &compiled, &kv_unknown);
     assert_int_equal(n, 40);
+    assert_int_equal(compiled, 0);
     assert_true(kv_unknown);
     assert_true(samples[4].b.chunk_tokens == tokens_of(4) - 1);
     assert_true(fabs(samples[4].launch_s - 76e-6) < 1e-12);
@@ -284,6 +286,10 @@ static void a_log_says_what_they_held(void **state)
     const double own = (double)(found.of[7].to_ns - found.of[7].from_ns - found.of[7].busy_ns);
     assert_true(fabs(samples[6].device_s * 1e9 - (double)found.of[7].busy_ns -
                      fmin(own, 8 * 19e3 / 5)) < 1);
+    found.of[7].launch_to_ns = found.of[7].launch_from_ns + 834000000; /* a first use */
+    serving_samples(t->a, &found, &n, &compiled, &kv_unknown);
+    assert_int_equal(n, 39);
+    assert_int_equal(compiled, 1);
     server_close(&s);
 }
 
