@@ -135,7 +135,7 @@ static enum st write_served(struct job_context *c, const struct artifact *art,
     const struct whole_sample *samples =
         serving_samples(c->a, &r->s, &out->iterations, &compiled, &out->kv_unknown);
     if (compiled)
-        log_info("%zu iterations were left out, in which kernels were compiled", compiled);
+        log_info("%zu iterations were left out: the host compiled kernels, or stalled", compiled);
     node_put(c->a, to.meta, "compiled", node_int(c->a, (int64_t)compiled));
     node_put(c->a, to.meta, "iteration_log", node_str(c->a, p->kernels.iteration_log));
     struct node *runs = node_new(c->a, NODE_LIST);

@@ -122,8 +122,9 @@ struct node *serving_sums_node(struct arena *a, const struct serving_result *r);
  * time is busy_ns and the gaps that the GPU makes by itself: as many per operation as in iterations
  * that are one graph. Host time is before_ns and launching, which is beside the device. *compiled:
  * how many were left out, as launching took more than SERVING_COMPILED times the median of their
- * kind: kernels were compiled at their first use (0.83 s instead of 0.07 for the first large prompt
- * of a vLLM 0.24 with Triton's experts; all but first uses were within 3 medians). *kv_unknown:
+ * kind: kernels were compiled at their first use, or the host stalled (of 1,224 of a vLLM 0.24 with
+ * Triton's experts 13: 0.83 and 0.89 s instead of 0.07 for the first large prompts; all others were
+ * within 3 medians). *kv_unknown:
  * tokens in the caches of some are not known, and count as none. */
 enum { SERVING_COMPILED = 4 };
 struct whole_sample *serving_samples(struct arena *a, const struct serving *s, size_t *n,
