@@ -11,11 +11,11 @@
 #include "calibrate/log_replay.h"
 #include "calibrate/tell.h"
 
-enum kind { INTERVAL, START, WAIT, KINDS };
+enum kind { INTERVAL, START, WAIT, DEVICE, KINDS };
 enum { ROUNDS = 25, HALVINGS = 6, STRETCH = 64 };
 static const double CLIP = 3, NORMAL_MAD = 1.4826;
 /* Of a kind's scale: clocks and logs have this resolution or less. */
-static const double LEAST_SCALE_S[KINDS] = {1e-4, 1e-4, 5e-5};
+static const double LEAST_SCALE_S[KINDS] = {1e-4, 1e-4, 5e-5, 5e-5};
 static const double NO_WAIT_S = 2e-4; /* the loop looked, and the result was there */
 static const double STEP = 0.02;      /* of the logarithms, for derivatives */
 static const double MOST_STEP = 0.7;
@@ -25,7 +25,7 @@ struct datum {
     enum kind kind;
     const struct logged_run *run;
     struct replayed *replayed; /* of that run */
-    size_t from, to;           /* anchors; of a start, the anchor; of a wait, the iteration */
+    size_t from, to; /* anchors; of a start, the anchor; of waits and devices, the iteration */
     double observed_s;
 };
 
@@ -65,6 +65,9 @@ static void add_run(struct problem *x, size_t k)
         if (m->of[i].known)
             x->data[x->n++] =
                 (struct datum){WAIT, r, &x->replayed[k], i, i, m->of[i].log->elapsed_s};
+    for (size_t i = 0; r->device_s && i < m->n; i++)
+        if (m->of[i].known && r->device_s[i] > 0)
+            x->data[x->n++] = (struct datum){DEVICE, r, &x->replayed[k], i, i, r->device_s[i]};
 }
 
 static void gather(struct problem *x, const struct calibrate_input *in)
@@ -78,7 +81,7 @@ static void gather(struct problem *x, const struct calibrate_input *in)
             continue;
         x->runs[x->n_runs] = r;
         x->replayed[x->n_runs++] = replayed_new(x->a, r->match.n);
-        most += 2 * r->n_anchors + r->match.n;
+        most += 2 * r->n_anchors + 2 * r->match.n;
     }
     x->data = arena_array(x->a, struct datum, most);
     x->counts = arena_array(x->a, bool, most);
@@ -106,6 +109,8 @@ static double predicted_of(const struct datum *d, const struct request_overheads
     const struct logged_run *r = d->run;
     if (d->kind == WAIT)
         return s->wait_s[d->from];
+    if (d->kind == DEVICE)
+        return s->device_s[d->from];
     const size_t to = r->anchors[d->to].iteration, from = r->anchors[d->from].iteration;
     const double at = s->tokens_s[to] + outside(o, r, d->to);
     if (d->kind == INTERVAL)
@@ -316,6 +321,7 @@ static void tell_kind(struct problem *x, const double *predicted, enum kind kind
         [INTERVAL] = "intervals between tokens at the client",
         [START] = "first tokens after arrivals",
         [WAIT] = "waits of the loop",
+        [DEVICE] = "times on the device, of a trace",
     };
     double *off = arena_array(x->a, double, x->n);
     size_t n = 0;

@@ -5,7 +5,9 @@
  *                 period;
  *     starts      from a request's arrival to its first token. It joins the next iteration, half of
  *                 an iteration's time later in the mean; the rest is outside of the engine;
- *     waits       of the loop for each iteration, as logged, under asynchronous scheduling.
+ *     waits       of the loop for each iteration, as logged, under asynchronous scheduling;
+ *     devices     time of iterations on the device, of runs with a trace of their server beside
+ * them (metrics/iteration_trace.h).
  *
  * Least squares with the prior; each kind has the scale of its residuals (1.48 median absolute
  * deviations, of waits that are not 0 on both sides), and residuals beyond 3 scales lose weight

@@ -12,13 +12,15 @@ enum st logged_run_read(struct arena *a, const char *dir, const char *log,
     TRY(iteration_match(a, &out->run, &out->log, spans, &out->match, e));
     TRY(iteration_times(a, &out->run, &out->match, &out->times, e));
     out->n_anchors = iteration_anchors(a, &out->run, &out->match, &out->anchors);
-    return ST_OK;
+    const char *trace = iteration_trace_beside(a, dir);
+    return trace ? iteration_trace_read(a, trace, &out->match, &out->device_s, &out->n_traced, e)
+                 : ST_OK;
 }
 
 struct replayed replayed_new(struct arena *a, size_t n)
 {
     return (struct replayed){arena_array(a, double, n), arena_array(a, double, n),
-                             arena_array(a, double, n)};
+                             arena_array(a, double, n), arena_array(a, double, n)};
 }
 
 static struct batch batch_of(const struct matched_iteration *x, size_t i, double submit_s)
@@ -58,6 +60,7 @@ static enum st replay_busy(const struct executor *ex, const struct logged_run *r
         const struct batch b = batch_of(&r->match.of[i], i, now_s);
         out->begin_s[i] = now_s;
         TRY(launch(ex, &b, &c, e));
+        out->device_s[i] = c.device_s;
         if (!ahead) {
             now_s = out->tokens_s[i] = c.end_s;
             out->wait_s[i] = (double)NAN;

@@ -1,6 +1,6 @@
 /* A run whose server logged its iterations, and how long the simulator says that these take.
  *
- *     logged_run_read   log, match and times of a run directory
+ *     logged_run_read   log, match and times of a run directory, and what a trace says of them
  *     log_replay        when each iteration begins and its tokens come, with given parameters
  *
  * The replay hands the logged batches, one after the other, to the simulator's own executor
@@ -14,6 +14,7 @@
 
 #include "calibrate/trial.h"
 #include "metrics/iteration_times.h"
+#include "metrics/iteration_trace.h"
 
 struct logged_run {
     struct run run;
@@ -22,6 +23,9 @@ struct logged_run {
     struct iteration_times times;
     struct iteration_anchor *anchors; /* [n_anchors] */
     size_t n_anchors;
+    double *device_s; /* [match.n] by a trace (metrics/iteration_trace.h), NAN = unknown; NULL = no
+                         trace */
+    size_t n_traced;
 };
 
 /* ST_INPUT: a log that does not belong to the run; ST_REJECTED: too few intervals to time it. */
@@ -32,6 +36,7 @@ struct replayed {
     double *begin_s;  /* [n] it is scheduled */
     double *tokens_s; /* [n] the loop has its tokens */
     double *wait_s;   /* [n] the loop waited for it; NAN without asynchronous scheduling */
+    double *device_s; /* [n] the device's part */
 };
 struct replayed replayed_new(struct arena *a, size_t n);
 

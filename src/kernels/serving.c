@@ -266,6 +266,36 @@ static void add_host(struct finding *f)
     }
 }
 
+/* ---- the device alone ------------------------------------------------------------------------ */
+
+/* Gap behind an operation where the GPU waits for nothing. */
+static double usual_gap_ns(const struct finding *f)
+{
+    double *v = mem_alloc((f->list.n + 1) * sizeof *v);
+    size_t n = 0;
+    for (size_t i = 0; i < f->list.n; i++) {
+        const struct serving_iteration *x = &f->list.p[i];
+        if (x->kind == SERVING_FULL && !x->after_idle)
+            v[n++] = (double)(x->to_ns - x->from_ns - x->busy_ns) / x->operations;
+    }
+    if (n)
+        qsort(v, n, sizeof *v, order_double);
+    const double gap = n ? v[n / 2] : 0;
+    mem_free(v);
+    return gap;
+}
+
+static void add_device(struct finding *f)
+{
+    const double gap = usual_gap_ns(f);
+    for (size_t i = 0; i < f->list.n; i++) {
+        struct serving_iteration *x = &f->list.p[i];
+        const int64_t most = x->to_ns - x->from_ns;
+        x->device_ns = x->busy_ns + llround(gap * x->operations);
+        x->device_ns = x->device_ns < most ? x->device_ns : most;
+    }
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static enum st check_found(const struct finding *f, struct err *e)
@@ -295,6 +325,7 @@ enum st serving_find(struct arena *a, const struct kernels *k, struct serving *o
     if (st == ST_OK) {
         add_operations(a, &f);
         add_host(&f);
+        add_device(&f);
         out->n = f.list.n;
         out->of = arena_array(a, struct serving_iteration, out->n);
         memcpy(out->of, f.list.p, out->n * sizeof *out->of);

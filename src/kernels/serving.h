@@ -46,7 +46,10 @@ struct serving_iteration {
                                began where the engine was idle, to its end */
     uint32_t calls, graphs; /* launches; of CUDA graphs among them */
     uint32_t operations, graph_operations;
-    uint32_t graph;                     /* id of the graph with most operations; 0 = none */
+    uint32_t graph; /* id of the graph with most operations; 0 = none */
+    /* What it takes a GPU that waits for no launches: busy_ns and the gaps that it makes by itself,
+     * as many per operation as in iterations that are one graph, but no more than there are. */
+    int64_t device_ns;
     int64_t class_ns[KERNELS_CLASSES];  /* sums of operations */
     const struct logged_iteration *log; /* NULL = unknown */
     const struct batch_load *load;      /* NULL = unknown */
@@ -118,9 +121,8 @@ struct table *serving_table(struct arena *a, const struct serving *s);
 extern const struct fields serving_sum_fields; /* in kernels.json */
 struct node *serving_sums_node(struct arena *a, const struct serving_result *r); /* a list */
 
-/* Samples of a bundle of measured iterations (profile/whole.h), of those with a known batch. Device
- * time is busy_ns and the gaps that the GPU makes by itself: as many per operation as in iterations
- * that are one graph. Host time is before_ns and launching, which is beside the device. *compiled:
+/* Samples of a bundle of measured iterations (profile/whole.h), of those with a known batch. Host
+ * time is before_ns and launching, which is beside the device. *compiled:
  * how many were left out, as launching took more than SERVING_COMPILED times the median of their
  * kind: kernels were compiled at their first use, or the host stalled (of 1,224 of a vLLM 0.24 with
  * Triton's experts 13: 0.83 and 0.89 s instead of 0.07 for the first large prompts; all others were

@@ -155,18 +155,6 @@ static double median_of(double *v, size_t n)
     return n ? v[n / 2] : 0;
 }
 
-/* Gap behind an operation where the GPU waits for nothing: of iterations that are one graph. */
-static double gap_ns(const struct serving *s, double *v)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->n; i++) {
-        const struct serving_iteration *x = &s->of[i];
-        if (x->kind == SERVING_FULL && x->operations && !x->after_idle)
-            v[n++] = (double)(x->to_ns - x->from_ns - x->busy_ns) / x->operations;
-    }
-    return median_of(v, n);
-}
-
 /* The host's part before an iteration that came after idle: that of others. */
 static double usual_before_ns(const struct serving *s, double *v)
 {
@@ -192,7 +180,7 @@ struct whole_sample *serving_samples(struct arena *a, const struct serving *s, s
 {
     struct whole_sample *list = arena_array(a, struct whole_sample, s->n + 1);
     double *v = arena_array(a, double, s->n + 1);
-    const double gap = gap_ns(s, v), before = usual_before_ns(s, v);
+    const double before = usual_before_ns(s, v);
     double most[SERVING_KINDS];
     for (int kind = 0; kind < SERVING_KINDS; kind++)
         most[kind] = SERVING_COMPILED * usual_launch_ns(s, (enum serving_kind)kind, v);
@@ -212,11 +200,9 @@ struct whole_sample *serving_samples(struct arena *a, const struct serving *s, s
             continue;
         }
         const double host = launch + (x->before_ns < 0 ? before : (double)x->before_ns);
-        const double span = (double)(x->to_ns - x->from_ns);
-        const double device = (double)x->busy_ns + gap * x->operations;
         list[(*n)++] = (struct whole_sample){.b = b,
                                              .host_s = host / 1e9,
-                                             .device_s = fmin(device, span) / 1e9,
+                                             .device_s = (double)x->device_ns / 1e9,
                                              .launch_s = launch / 1e9};
     }
     return list;

@@ -213,6 +213,7 @@ struct table *serving_table(struct arena *a, const struct serving *s)
                                         "idle_ns",
                                         "span_ns",
                                         "busy_ns",
+                                        "device_ns",
                                         "tokens_ns",
                                         "period_ns"};
     enum { HEADS = sizeof heads / sizeof *heads };
@@ -239,6 +240,7 @@ struct table *serving_table(struct arena *a, const struct serving *s)
         put_known(t, i > 0, idle > 0 ? idle : 0);
         put_known(t, true, x->to_ns - x->from_ns);
         put_known(t, true, x->busy_ns);
+        put_known(t, true, x->device_ns);
         put_known(t, true, x->tokens_ns - x->launch_from_ns);
         put_known(t, true, x->period_ns);
         for (int c = 0; c < KERNELS_CLASSES; c++)

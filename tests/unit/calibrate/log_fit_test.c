@@ -34,6 +34,7 @@ struct server {
     struct logged_run logged;
     struct observed observed;
     struct observed_stage stage;
+    double *device_s; /* of the iterations */
 };
 
 static const struct launching graphs = {LAUNCHING_FULL_AND_PIECEWISE, 512};
@@ -78,6 +79,7 @@ static void observe(struct test *t, struct server *s)
     const size_t n = r->match.n;
     struct replayed at = replayed_new(t->a, n);
     assert_ok(log_replay(t->a, &s->trial, r, &s->truth, &at, &t->e), t);
+    s->device_s = at.device_s;
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && r->match.of[i].idle_before)
             begin_s = at.tokens_s[i - 1] + 0.5;
@@ -154,6 +156,31 @@ static void parameters_follow_from_a_log(void **state)
         assert_near_rel(ours.of[m].at[OBSERVED_P50], truth.of[m].at[OBSERVED_P50], 0.03);
 }
 
+/* With a trace the device's parameters are known much better than by the log alone. */
+static void a_trace_tells_the_device(void **state)
+{
+    struct test *t = *state;
+    struct server *s = arena_one(t->a, struct server);
+    struct calibrate_input in;
+    struct calibrate_fit alone, both;
+    open_server(t, s);
+    s->truth.ln[ITERATION_COMPUTE_EFFICIENCY] = log(0.6);
+    observe(t, s);
+    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
+    assert_ok(calibrate_check(t->a, &s->observed, 1, &in, &t->e), t);
+    assert_ok(calibrate_fit(t->a, &p, &in, &alone, &t->e), t);
+    s->logged.device_s = s->device_s;
+    assert_ok(calibrate_fit(t->a, &p, &in, &both, &t->e), t);
+    static const int told[] = {ITERATION_WEIGHTS_EFFICIENCY, ITERATION_COMPUTE_EFFICIENCY};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        const int k = told[i];
+        assert_near(both.theta.ln[k], s->truth.ln[k], 0.05);
+        assert_true(both.told[k] < 0.3 && both.told[k] < alone.told[k] / 2);
+    }
+    assert_true(noted(&both, "times on the device, of a trace: residuals of"));
+    assert_false(noted(&alone, "of a trace"));
+}
+
 static void other_servers_are_refused(void **state)
 {
     struct test *t = *state;
@@ -197,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(parameters_follow_from_a_log),
+        TEST(a_trace_tells_the_device),
         TEST(other_servers_are_refused),
         TEST(runs_without_a_log_stay_out),
     };
