@@ -16,8 +16,9 @@ static const double OUTLIERS[] = {1000, 100, 10, 3};
 enum { ROUNDS = sizeof OUTLIERS / sizeof *OUTLIERS, STEPS = 8, HALVINGS = 5 };
 #define OUTLIER OUTLIERS[ROUNDS - 1]
 
-/* Of each stage whose arrivals are drawn, or whose host's launches are uneven: so many draws of
- * these are simulated for every residual, and all that there are for what the luck of one does. */
+/* Of each stage whose arrivals are drawn: so many draws are simulated for every residual, and all
+ * that there are for what the luck of one does. Where they are known and the host's launches are
+ * uneven, all of these. */
 enum { DRAWS = 4 };
 
 /* A percentile that is compared: its residual is of the level (P50), or of the shape. */
@@ -125,17 +126,17 @@ static enum st simulate_draws(struct problem *x, size_t stage, const struct thet
     return ST_OK;
 }
 
-/* of: [n_stages], means of at most that many draws. first: of the first draw; may be NULL. */
-static enum st simulate(struct problem *x, const struct theta *t, int most, struct trial_result *of,
+/* of: [n_stages], means over draws: of arrivals that are drawn DRAWS or, unless all, the first; of
+ * launches every one. first: with the first draw of arrivals alone; may be NULL. */
+static enum st simulate(struct problem *x, const struct theta *t, bool all, struct trial_result *of,
                         struct trial_result *first, struct err *e)
 {
     for (size_t i = 0; i < x->n_stages; i++) {
-        struct trial_result each[DRAWS];
+        struct trial_result each[OBSERVED_DRAWS];
+        const bool drawn = x->stages[i]->stage->drawn_ns;
         int n;
-        TRY(simulate_draws(x, i, t, most, each, &n, e));
+        TRY(simulate_draws(x, i, t, !drawn ? OBSERVED_DRAWS : all ? DRAWS : 1, each, &n, e));
         of[i] = each[0];
-        if (first)
-            first[i] = each[0];
         for (int m = 0; m < OBSERVED_METRICS; m++)
             for (int k = 0; k < OBSERVED_POINTS; k++) {
                 double sum = 0;
@@ -143,6 +144,8 @@ static enum st simulate(struct problem *x, const struct theta *t, int most, stru
                     sum += each[d].of[m].at[k];
                 of[i].of[m].at[k] = sum / n;
             }
+        if (first)
+            first[i] = drawn ? each[0] : of[i];
     }
     return ST_OK;
 }
@@ -272,10 +275,10 @@ static void overhead_column(const struct problem *x, const struct theta *t, int 
     }
 }
 
-/* jacobian: [THETAS][n]. By the first draw alone, here and there: of the others' luck the slopes
- * have little. of: its results. */
+/* jacobian: [THETAS][n]. Unless all, by the first draw of arrivals alone, here and there: of the
+ * others' luck the slopes have little. of: its results. */
 static enum st derive(struct problem *x, const struct theta *t, const struct trial_result *of,
-                      int most, double *jacobian, struct err *e)
+                      bool all, double *jacobian, struct err *e)
 {
     struct trial_result *moved = arena_array(x->a, struct trial_result, x->n_stages);
     double *here = arena_array(x->a, double, x->n), *there = arena_array(x->a, double, x->n);
@@ -291,7 +294,7 @@ static enum st derive(struct problem *x, const struct theta *t, const struct tri
         }
         struct theta near = *t;
         near.ln[i] += step;
-        TRY(simulate(x, &near, most, moved, NULL, e));
+        TRY(simulate(x, &near, all, moved, NULL, e));
         residuals_of(x, moved, there);
         for (size_t k = 0; k < x->n; k++)
             column[k] = (there[k] - here[k]) / step;
@@ -330,9 +333,9 @@ static enum st derive_wide(struct problem *x, const struct theta *t, const struc
         }
         up.ln[i] += step;
         down.ln[i] -= step;
-        TRY(simulate(x, &up, 1, moved, NULL, e));
+        TRY(simulate(x, &up, false, moved, NULL, e));
         residuals_of(x, moved, above);
-        TRY(simulate(x, &down, 1, moved, NULL, e));
+        TRY(simulate(x, &down, false, moved, NULL, e));
         residuals_of(x, moved, below);
         for (size_t k = 0; k < x->n; k++)
             column[k] = lesser((above[k] - here[k]) / step, (here[k] - below[k]) / step);
@@ -376,7 +379,7 @@ struct state {
 
 static enum st evaluate(struct problem *x, struct state *s, struct err *e)
 {
-    TRY(simulate(x, &s->theta, DRAWS, s->of, s->first, e));
+    TRY(simulate(x, &s->theta, true, s->of, s->first, e));
     residuals_of(x, s->of, s->r);
     s->objective = objective(x, &s->theta, s->r);
     return ST_OK;
@@ -485,7 +488,7 @@ static enum st run_round(struct problem *x, struct state *s, double *jacobian,
     const bool last = x->outlier == OUTLIER;
     s->objective = objective(x, &s->theta, s->r);
     for (int i = 0;; i++) {
-        TRY(derive(x, &s->theta, last ? s->of : s->first, last ? DRAWS : 1, jacobian, e));
+        TRY(derive(x, &s->theta, last ? s->of : s->first, last, jacobian, e));
         normal_equations(x, &s->theta, s->r, jacobian, hessian, gradient);
         if (i == STEPS || gain < (last ? 0.05 : 0.02 * s->objective))
             return ST_OK;
