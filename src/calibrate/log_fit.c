@@ -283,35 +283,81 @@ static enum st iterate(struct problem *x, struct theta *t, double *predicted,
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Standard deviation of ln measured / replayed, over stretches of STRETCH iterations or more; 0 =
- * there are too few. The time of all on both
- * sides. */
-static double unevenness(const struct problem *x, const double *predicted, size_t *stretches,
-                         double *measured_s, double *replayed_s)
+/* Standard deviation of the logarithm of a ratio, over stretches of iterations. */
+struct stretches {
+    double sum, squares;
+    size_t n;
+};
+
+static void add_stretch(struct stretches *s, double ratio)
 {
-    double sum = 0, squares = 0, stretch_s = 0, ours_s = 0;
-    size_t n = 0, iterations = 0;
-    *measured_s = *replayed_s = 0;
-    for (size_t i = 0; i < x->n; i++) {
-        const struct datum *d = &x->data[i];
-        if (d->kind != INTERVAL)
+    if (!(ratio > 0))
+        return;
+    s->sum += log(ratio);
+    s->squares += log(ratio) * log(ratio);
+    s->n++;
+}
+
+/* Of the parameter that says how uneven something is; too few stretches leave it as it was. */
+static void set_spread(const struct stretches *s, int theta, struct calibrate_fit *f)
+{
+    enum { LEAST = 4 };
+    if (s->n < LEAST || f->held[theta])
+        return;
+    const double n = (double)s->n, variance = (s->squares - s->sum * s->sum / n) / (n - 1);
+    f->theta.ln[theta] = log(sqrt(fmax(variance, 1e-12)));
+    f->covariance[theta][theta] = 1 / (2 * (n - 1)); /* of a normal distribution's */
+    theta_clamp(&f->theta);
+}
+
+/* Time of the loop to launch what is no graph of decode steps, within an interval: that of the
+ * iteration behind its last one too, whose launch its tokens wait for. */
+static double launches_of(const struct datum *d)
+{
+    const size_t from = d->run->anchors[d->from].iteration, to = d->run->anchors[d->to].iteration;
+    double sum = 0;
+    for (size_t i = from + 2; i <= to + 1 && i < d->run->match.n; i++)
+        if (d->run->match.of[i].is.chunks && !d->run->match.of[i].idle_before)
+            sum += d->replayed->launch_s[i];
+    return sum;
+}
+
+/* How uneven the machine is, of intervals in which only decode steps were launched, and launching,
+ * of the others: what is left of stretches of STRETCH iterations. */
+static void find_spreads(const struct problem *x, const double *predicted, struct calibrate_fit *f)
+{
+    struct stretches even = {0}, launches = {0};
+    double seen_s = 0, ours_s = 0, left_s = 0, launch_s = 0;
+    size_t plain = 0, all = 0;
+    for (size_t k = 0; k < x->n; k++) {
+        const struct datum *d = &x->data[k];
+        if (d->kind != INTERVAL || !d->run->times.async)
             continue;
-        stretch_s += d->observed_s;
-        ours_s += predicted[i];
-        *measured_s += d->observed_s;
-        *replayed_s += predicted[i];
-        iterations += d->run->anchors[d->to].iteration - d->run->anchors[d->from].iteration;
-        if (iterations < STRETCH || !(stretch_s > 0 && ours_s > 0))
-            continue;
-        const double ln = log(stretch_s / ours_s);
-        sum += ln;
-        squares += ln * ln;
-        n++;
-        stretch_s = ours_s = 0;
-        iterations = 0;
+        const size_t iterations =
+            d->run->anchors[d->to].iteration - d->run->anchors[d->from].iteration;
+        const double launched_s = launches_of(d);
+        all += iterations;
+        if (launched_s > 0) {
+            left_s += d->observed_s - predicted[k];
+            launch_s += launched_s;
+        } else {
+            seen_s += d->observed_s;
+            ours_s += predicted[k];
+            plain += iterations;
+        }
+        if (plain >= STRETCH) {
+            add_stretch(&even, seen_s / ours_s);
+            seen_s = ours_s = 0;
+            plain = 0;
+        }
+        if (all >= STRETCH && launch_s > 0) {
+            add_stretch(&launches, 1 + left_s / launch_s);
+            left_s = launch_s = 0;
+            all = 0;
+        }
     }
-    *stretches = n;
-    return n < 4 ? 0 : sqrt(fmax(squares - sum * sum / (double)n, 0) / (double)(n - 1));
+    set_spread(&even, THETA_SPREAD, f);
+    set_spread(&launches, ITERATION_LAUNCH_SPREAD, f);
 }
 
 static void tell_kind(struct problem *x, const double *predicted, enum kind kind,
@@ -364,20 +410,22 @@ static enum st add_latencies(struct problem *x, const struct calibrate_input *in
 static enum st conclude(struct problem *x, const struct calibrate_input *in,
                         const double *predicted, struct calibrate_fit *f, struct err *e)
 {
-    double measured_s, replayed_s;
-    size_t n;
-    const double spread = unevenness(x, predicted, &n, &measured_s, &replayed_s);
-    if (spread > 0 && !f->held[THETA_SPREAD]) {
-        f->theta.ln[THETA_SPREAD] = log(spread);
-        f->covariance[THETA_SPREAD][THETA_SPREAD] = 1 / (2 * (double)(n - 1)); /* of a normal's */
-        theta_clamp(&f->theta);
-    }
+    double measured_s = 0, replayed_s = 0;
+    for (size_t k = 0; k < x->n; k++)
+        if (x->data[k].kind == INTERVAL) {
+            measured_s += x->data[k].observed_s;
+            replayed_s += predicted[k];
+        }
+    find_spreads(x, predicted, f);
     for (size_t k = 0; k < x->n_runs; k++)
         tell_note(x->a, f, iteration_match_words(x->a, &x->runs[k]->match));
     for (size_t k = 0; k < x->n_runs; k++)
         tell_note(x->a, f, iteration_times_words(x->a, &x->runs[k]->times));
     for (int k = 0; k < KINDS; k++)
         tell_kind(x, predicted, (enum kind)k, f);
+    tell_note(x->a, f,
+              arena_printf(x->a, "the intervals are %.4g s in all, and %.4g s as fitted",
+                           measured_s, replayed_s));
     f->fits = fabs(replayed_s / measured_s - 1) < 0.05;
     if (!f->fits)
         tell_note(x->a, f,

@@ -14,7 +14,8 @@
  * (Huber). Machines are slow in bouts: the information of a kind is cut by how much more means over
  * blocks of its residuals vary than of independent ones (batches.h). Derivatives are differences.
  * How uneven the machine is (spread) is the standard deviation of what is left of stretches of 64
- * iterations; that of launching (launch_spread) stays the prior's. */
+ * iterations of decode steps; of launching (launch_spread) likewise of those with prompts, of the
+ * time to launch them. */
 #ifndef CALIBRATE_LOG_FIT_H
 #define CALIBRATE_LOG_FIT_H
 

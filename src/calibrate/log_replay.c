@@ -19,8 +19,11 @@ enum st logged_run_read(struct arena *a, const char *dir, const char *log,
 
 struct replayed replayed_new(struct arena *a, size_t n)
 {
-    return (struct replayed){arena_array(a, double, n), arena_array(a, double, n),
-                             arena_array(a, double, n), arena_array(a, double, n)};
+    return (struct replayed){.begin_s = arena_array(a, double, n),
+                             .tokens_s = arena_array(a, double, n),
+                             .launch_s = arena_array(a, double, n),
+                             .wait_s = arena_array(a, double, n),
+                             .device_s = arena_array(a, double, n)};
 }
 
 static struct batch batch_of(const struct matched_iteration *x, size_t i, double submit_s)
@@ -63,9 +66,10 @@ static enum st replay_busy(const struct executor *ex, const struct logged_run *r
         out->device_s[i] = c.device_s;
         if (!ahead) {
             now_s = out->tokens_s[i] = c.end_s;
-            out->wait_s[i] = (double)NAN;
+            out->wait_s[i] = out->launch_s[i] = (double)NAN;
             continue;
         }
+        out->launch_s[i] = c.host_until_s - now_s;
         now_s = i > from ? take_tokens(&before, i - 1, c.host_until_s, out) : c.host_until_s;
         before = c;
     }

@@ -35,7 +35,8 @@ enum st logged_run_read(struct arena *a, const char *dir, const char *log,
 struct replayed {
     double *begin_s;  /* [n] it is scheduled */
     double *tokens_s; /* [n] the loop has its tokens */
-    double *wait_s;   /* [n] the loop waited for it; NAN without asynchronous scheduling */
+    double *launch_s; /* [n] the loop's time to launch it, the host's part of all */
+    double *wait_s;   /* [n] the loop waited for it; both NAN without asynchronous scheduling */
     double *device_s; /* [n] the device's part */
 };
 struct replayed replayed_new(struct arena *a, size_t n);
