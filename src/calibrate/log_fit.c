@@ -420,7 +420,7 @@ static enum st conclude(struct problem *x, const struct calibrate_input *in,
     for (size_t k = 0; k < x->n_runs; k++)
         tell_note(x->a, f, iteration_match_words(x->a, &x->runs[k]->match));
     for (size_t k = 0; k < x->n_runs; k++)
-        tell_note(x->a, f, iteration_times_words(x->a, &x->runs[k]->times));
+        tell_note(x->a, f, iteration_times_words(x->a, &x->runs[k]->match, &x->runs[k]->times));
     for (int k = 0; k < KINDS; k++)
         tell_kind(x, predicted, (enum kind)k, f);
     tell_note(x->a, f,

@@ -74,7 +74,7 @@ enum st compare_take_log(struct arena *a, struct comparison *c, struct notes *no
     c->real.n_batches = m.n;
     compare_note(notes, "Batches of the real run are of %s: %s.", path,
                  iteration_match_words(a, &m));
-    compare_note(notes, "Times of these batches: %s.", iteration_times_words(a, &t));
+    compare_note(notes, "Times of these batches: %s.", iteration_times_words(a, &m, &t));
     tell_composition(c, notes);
     return ST_OK;
 }

@@ -299,14 +299,25 @@ enum st iteration_times(struct arena *a, const struct run *run, const struct ite
     return err_hint(e, "give a run of more requests under load");
 }
 
-const char *iteration_times_words(struct arena *a, const struct iteration_times *t)
+const char *iteration_times_words(struct arena *a, const struct iteration_match *m,
+                                  const struct iteration_times *t)
 {
+    double sum[2] = {0}, n[2] = {0};
+    for (size_t i = 0; i < m->n; i++) {
+        const bool prompts = m->of[i].log->context_tokens > 0;
+        sum[prompts] += t->duration_s[i];
+        n[prompts]++;
+    }
     return arena_printf(
         a,
-        "%s: the logged elapsed times are what its loop waited, %.0f %% of the time; launches and "
-        "answers are from when tokens reached the client (%zu intervals, median residual %.2f ms)",
-        t->async ? "the server scheduled asynchronously" : "the server scheduled synchronously",
-        100 * t->waited, t->n_intervals, 1e3 * t->residual_s);
+        "the server scheduled %s; the logged elapsed times are what its loop waited, %.0f %% of "
+        "the "
+        "time, and launches and answers are from when tokens reached the client (%zu intervals, "
+        "median residual %.2f ms); launching counted to what is launched, a decode step takes "
+        "%.2f ms and a batch with prompts %.2f ms",
+        t->async ? "asynchronously" : "synchronously", 100 * t->waited, t->n_intervals,
+        1e3 * t->residual_s, n[0] > 0 ? 1e3 * sum[0] / n[0] : 0,
+        n[1] > 0 ? 1e3 * sum[1] / n[1] : 0);
 }
 
 struct run_batch *iteration_batches(struct arena *a, const struct iteration_match *m,
@@ -316,10 +327,12 @@ struct run_batch *iteration_batches(struct arena *a, const struct iteration_matc
     for (size_t i = 0; i < m->n; i++) {
         const struct logged_iteration *x = m->of[i].log;
         const int64_t again = x->generation_tokens - x->generation_requests;
+        const bool first = i == 0 || m->of[i].idle_before;
+        const int64_t start_ns = llround(1e9 * (first ? t->start_s[i] : t->tokens_s[i - 1]));
         out[i] = (struct run_batch){
             .iteration = (int64_t)i,
-            .start_ns = llround(1e9 * t->start_s[i]),
-            .duration_ns = llround(1e9 * t->duration_s[i]),
+            .start_ns = start_ns,
+            .duration_ns = llround(1e9 * t->tokens_s[i]) - start_ns,
             .host_ns = RUN_NONE,
             .device_ns = RUN_NONE,
             .num_prefill_tokens = x->context_tokens + again,

@@ -42,11 +42,12 @@ struct iteration_times {
 enum st iteration_times(struct arena *a, const struct run *run, const struct iteration_match *m,
                         struct iteration_times *out, struct err *e);
 
-/* "asynchronous scheduling: ...": what the times are made of, one line for notes. */
-const char *iteration_times_words(struct arena *a, const struct iteration_times *t);
+/* "the server scheduled asynchronously; ...": what the times are made of, one line for notes. */
+const char *iteration_times_words(struct arena *a, const struct iteration_match *m,
+                                  const struct iteration_times *t);
 
-/* Rows of batches.csv of matched iterations: what they held, and these times. Neither host's nor
- * device's part of them is known (RUN_NONE). */
+/* Rows of batches.csv of matched iterations: what they held, and, as there, from the tokens before
+ * to theirs. Neither host's nor device's part of that is known (RUN_NONE). */
 struct run_batch *iteration_batches(struct arena *a, const struct iteration_match *m,
                                     const struct iteration_times *t);
 

@@ -65,7 +65,7 @@ static bool has_note(const struct comparison *c, const char *begin)
 static void check_batches(const struct comparison *c)
 {
     assert_true(has_note(c, "Batches of the real run are of "));
-    assert_true(has_note(c, "Times of these batches: the server scheduled synchronously: "));
+    assert_true(has_note(c, "Times of these batches: the server scheduled synchronously; "));
     assert_true(has_note(c, "Batches: "));
     assert_true(c->diagnosed && c->n_parts > 3);
     const struct compare_part *decode = c->parts;

@@ -118,7 +118,7 @@ static void real_servers_scheduled_asynchronously(void **state)
         assert_ok(iteration_log_read(t->a, iteration_log_beside(t->a, dir), &log, &t->e), t);
         assert_ok(iteration_match(t->a, &r, &log, NULL, &m, &t->e), t);
         assert_ok(iteration_times(t->a, &r, &m, &x, &t->e), t);
-        print_message("%s: %s, P90 %.2f ms\n", runs[i], iteration_times_words(t->a, &x),
+        print_message("%s: %s, P90 %.2f ms\n", runs[i], iteration_times_words(t->a, &m, &x),
                       1e3 * x.residual_p90_s);
         assert_true(x.async);
         assert_true(x.residual_s < 4e-3);
