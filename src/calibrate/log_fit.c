@@ -310,54 +310,82 @@ static void set_spread(const struct stretches *s, int theta, struct calibrate_fi
     theta_clamp(&f->theta);
 }
 
-/* Time of the loop to launch what is no graph of decode steps, within an interval: that of the
- * iteration behind its last one too, whose launch its tokens wait for. */
-static double launches_of(const struct datum *d)
+/* Times of the loop to launch batches with prompts within an interval, that of the iteration behind
+ * its last one too, whose launch its tokens wait for: sum and sum of squares. */
+struct launches {
+    double sum_s, squares;
+};
+
+static struct launches launches_of(const struct datum *d)
 {
     const size_t from = d->run->anchors[d->from].iteration, to = d->run->anchors[d->to].iteration;
-    double sum = 0;
-    for (size_t i = from + 2; i <= to + 1 && i < d->run->match.n; i++)
-        if (d->run->match.of[i].is.chunks && !d->run->match.of[i].idle_before)
-            sum += d->replayed->launch_s[i];
-    return sum;
+    struct launches l = {0};
+    for (size_t i = from + 2; i <= to + 1 && i < d->run->match.n; i++) {
+        if (!d->run->match.of[i].is.chunks || d->run->match.of[i].idle_before)
+            continue;
+        l.sum_s += d->replayed->launch_s[i];
+        l.squares += d->replayed->launch_s[i] * d->replayed->launch_s[i];
+    }
+    return l;
 }
 
-/* How uneven the machine is, of intervals in which only decode steps were launched, and launching,
- * of the others: what is left of stretches of STRETCH iterations. */
-static void find_spreads(const struct problem *x, const double *predicted, struct calibrate_fit *f)
+/* How uneven the machine is: what is left of stretches of STRETCH iterations of intervals in which
+ * only decode steps were launched. */
+static void find_spread(const struct problem *x, const double *predicted, struct calibrate_fit *f)
 {
-    struct stretches even = {0}, launches = {0};
-    double seen_s = 0, ours_s = 0, left_s = 0, launch_s = 0;
-    size_t plain = 0, all = 0;
+    struct stretches even = {0};
+    double seen_s = 0, ours_s = 0;
+    size_t iterations = 0;
+    for (size_t k = 0; k < x->n; k++) {
+        const struct datum *d = &x->data[k];
+        if (d->kind != INTERVAL || !d->run->times.async || launches_of(d).sum_s > 0)
+            continue;
+        seen_s += d->observed_s;
+        ours_s += predicted[k];
+        iterations += d->run->anchors[d->to].iteration - d->run->anchors[d->from].iteration;
+        if (iterations < STRETCH)
+            continue;
+        add_stretch(&even, seen_s / ours_s);
+        seen_s = ours_s = 0;
+        iterations = 0;
+    }
+    set_spread(&even, THETA_SPREAD, f);
+}
+
+/* How uneven launching is (launching.h: a least and an exponential delay, of which this is the mean
+ * over the least): launches of an interval add their variances to what intervals without have. What
+ * is left beyond the launches' own time is a stall, and is cut there. */
+static void find_launch_spread(const struct problem *x, const double *predicted,
+                               struct calibrate_fit *f)
+{
+    enum { LEAST = 30 };
+    double quiet = 0, loud = 0, launched = 0;
+    size_t n_quiet = 0, n_loud = 0;
     for (size_t k = 0; k < x->n; k++) {
         const struct datum *d = &x->data[k];
         if (d->kind != INTERVAL || !d->run->times.async)
             continue;
-        const size_t iterations =
-            d->run->anchors[d->to].iteration - d->run->anchors[d->from].iteration;
-        const double launched_s = launches_of(d);
-        all += iterations;
-        if (launched_s > 0) {
-            left_s += d->observed_s - predicted[k];
-            launch_s += launched_s;
+        const struct launches l = launches_of(d);
+        const double off = fabs(d->observed_s - predicted[k]);
+        if (l.sum_s > 0) {
+            const double cut = fmin(off, l.sum_s);
+            loud += cut * cut;
+            launched += l.squares;
+            n_loud++;
         } else {
-            seen_s += d->observed_s;
-            ours_s += predicted[k];
-            plain += iterations;
-        }
-        if (plain >= STRETCH) {
-            add_stretch(&even, seen_s / ours_s);
-            seen_s = ours_s = 0;
-            plain = 0;
-        }
-        if (all >= STRETCH && launch_s > 0) {
-            add_stretch(&launches, 1 + left_s / launch_s);
-            left_s = launch_s = 0;
-            all = 0;
+            const double cut = fmin(off, CLIP * x->scale[INTERVAL]);
+            quiet += cut * cut;
+            n_quiet++;
         }
     }
-    set_spread(&even, THETA_SPREAD, f);
-    set_spread(&launches, ITERATION_LAUNCH_SPREAD, f);
+    if (n_loud < LEAST || n_quiet < LEAST || f->held[ITERATION_LAUNCH_SPREAD])
+        return;
+    const double excess = loud - quiet * (double)n_loud / (double)n_quiet;
+    const double ratio = fmin(sqrt(fmax(excess, 0) / launched), 0.9); /* deviation over mean */
+    f->theta.ln[ITERATION_LAUNCH_SPREAD] = log(fmax(ratio / (1 - ratio), 1e-3));
+    /* of squares of an exponential's: their fourth moment is 9 times the squared second */
+    f->covariance[ITERATION_LAUNCH_SPREAD][ITERATION_LAUNCH_SPREAD] = 8 / (4 * (double)n_loud);
+    theta_clamp(&f->theta);
 }
 
 static void tell_kind(struct problem *x, const double *predicted, enum kind kind,
@@ -416,7 +444,8 @@ static enum st conclude(struct problem *x, const struct calibrate_input *in,
             measured_s += x->data[k].observed_s;
             replayed_s += predicted[k];
         }
-    find_spreads(x, predicted, f);
+    find_spread(x, predicted, f);
+    find_launch_spread(x, predicted, f);
     for (size_t k = 0; k < x->n_runs; k++)
         tell_note(x->a, f, iteration_match_words(x->a, &x->runs[k]->match));
     for (size_t k = 0; k < x->n_runs; k++)

@@ -14,8 +14,8 @@
  * (Huber). Machines are slow in bouts: the information of a kind is cut by how much more means over
  * blocks of its residuals vary than of independent ones (batches.h). Derivatives are differences.
  * How uneven the machine is (spread) is the standard deviation of what is left of stretches of 64
- * iterations of decode steps; of launching (launch_spread) likewise of those with prompts, of the
- * time to launch them. */
+ * iterations of decode steps. How uneven launching is (launch_spread) follows from what intervals
+ * with launches of prompts vary beyond those without. */
 #ifndef CALIBRATE_LOG_FIT_H
 #define CALIBRATE_LOG_FIT_H
 
