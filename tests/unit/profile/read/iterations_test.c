@@ -40,6 +40,31 @@ static void rows_come_back(void **state)
     assert_true(f.error.mean < 0.01 && f.error.max < 0.02);
 }
 
+/* Of a trace: the last part of the host's time is beside the device. */
+static void launching_is_beside_the_device(void **state)
+{
+    struct test *t = *state;
+    struct iterations *x;
+    const char *path = test_write(
+        t, "iteration.csv",
+        "num_tensor_parallel_workers,chunk_tokens,chunk_context,decode_sequences,"
+        "decode_kv_tokens,host_ns,device_ns,n,host_std_ns,device_std_ns,launch_ns\n"
+        "1,0,0,1,100,5000000,4000000,9,0,0,4200000\n1,0,0,4,400,5000000,8000000,9,0,0,4200000\n"
+        "1,500,125250,0,0,72000000,27000000,9,0,0,70000000\n");
+    const struct iterations_batch prompt = {.chunk_tokens = 500, .chunk_context = 125250};
+    bool outside;
+    assert_ok(iterations_load(t->a, path, 1, &x, &t->e), t);
+    const struct iterations_time s = iterations_at(x, &prompt, &outside);
+    assert_near_rel(s.launch_s, 70e-3, 1e-6);
+    assert_near_rel(iterations_total_s(&s), 72e-3, 1e-6); /* the device is done before the host */
+    path = test_write(t, "more.csv",
+                      "num_tensor_parallel_workers,chunk_tokens,chunk_context,decode_sequences,"
+                      "decode_kv_tokens,host_ns,device_ns,launch_ns\n"
+                      "1,0,0,1,100,5000000,4000000,5000001\n");
+    assert_int_equal(iterations_load(t->a, path, 1, &x, &t->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), "more.csv:2:8: launch_ns"));
+}
+
 /* A row that the fit misses pulls its neighbourhood, and not what is far from it. */
 static void a_kink_is_followed(void **state)
 {
@@ -130,8 +155,8 @@ static void draws_spread_as_rows_do(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(draws_spread_as_rows_do), TEST(rows_come_back),
-                                       TEST(a_kink_is_followed), TEST(outside_is_told),
-                                       TEST(faults_have_a_place)};
+    const struct CMUnitTest tests[] = {
+        TEST(draws_spread_as_rows_do), TEST(rows_come_back),  TEST(launching_is_beside_the_device),
+        TEST(a_kink_is_followed),      TEST(outside_is_told), TEST(faults_have_a_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
