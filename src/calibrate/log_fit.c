@@ -44,7 +44,8 @@ struct problem {
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-static void add_run(struct problem *x, size_t k)
+/* Times at the client and of the loop. */
+static void add_host(struct problem *x, size_t k)
 {
     const struct logged_run *r = x->runs[k];
     const struct iteration_match *m = &r->match;
@@ -65,6 +66,12 @@ static void add_run(struct problem *x, size_t k)
         if (m->of[i].known)
             x->data[x->n++] =
                 (struct datum){WAIT, r, &x->replayed[k], i, i, m->of[i].log->elapsed_s};
+}
+
+static void add_devices(struct problem *x, size_t k)
+{
+    const struct logged_run *r = x->runs[k];
+    const struct iteration_match *m = &r->match;
     for (size_t i = 0; r->device_s && i < m->n; i++)
         if (m->of[i].known && r->device_s[i] > 0)
             x->data[x->n++] = (struct datum){DEVICE, r, &x->replayed[k], i, i, r->device_s[i]};
@@ -85,8 +92,14 @@ static void gather(struct problem *x, const struct calibrate_input *in)
     }
     x->data = arena_array(x->a, struct datum, most);
     x->counts = arena_array(x->a, bool, most);
+    bool untraced = false;
     for (size_t k = 0; k < x->n_runs; k++)
-        add_run(x, k);
+        untraced |= !x->runs[k]->device_s;
+    for (size_t k = 0; k < x->n_runs; k++) {
+        if (!untraced || !x->runs[k]->device_s)
+            add_host(x, k);
+        add_devices(x, k);
+    }
 }
 
 /* ---- what the simulator says ----------------------------------------------------------------- */

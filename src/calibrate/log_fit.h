@@ -7,7 +7,8 @@
  *                 an iteration's time later in the mean; the rest is outside of the engine;
  *     waits       of the loop for each iteration, as logged, under asynchronous scheduling;
  *     devices     time of iterations on the device, of runs with a trace of their server beside
- * them (metrics/iteration_trace.h).
+ *                 them (metrics/iteration_trace.h). A recording slows the host: where other runs
+ *                 have no trace, these alone say the first three.
  *
  * Least squares with the prior; each kind has the scale of its residuals (1.48 median absolute
  * deviations, of waits that are not 0 on both sides), and residuals beyond 3 scales lose weight

@@ -184,6 +184,29 @@ static void a_trace_tells_the_device(void **state)
     assert_false(noted(&alone, "of a trace"));
 }
 
+/* A recording slowed the host of one run: it says of the device only, the other one of the host. */
+static void a_traced_host_does_not_count(void **state)
+{
+    struct test *t = *state;
+    struct server *s = arena_one(t->a, struct server), *traced = arena_one(t->a, struct server);
+    struct calibrate_input in;
+    struct calibrate_fit fit;
+    open_server(t, s);
+    open_server(t, traced);
+    traced->truth.ln[ITERATION_PIECE_LAYER_S] += log(1.5);
+    traced->truth.ln[ITERATION_KERNEL_LAYER_S] += log(1.5);
+    observe(t, s);
+    observe(t, traced);
+    traced->logged.device_s = traced->device_s;
+    const struct observed runs[] = {s->observed, traced->observed};
+    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
+    assert_ok(calibrate_check(t->a, runs, 2, &in, &t->e), t);
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    assert_near(fit.theta.ln[ITERATION_KERNEL_LAYER_S], s->truth.ln[ITERATION_KERNEL_LAYER_S], 0.1);
+    assert_near(fit.theta.ln[ITERATION_PIECE_LAYER_S], s->truth.ln[ITERATION_PIECE_LAYER_S], 0.1);
+    assert_near(fit.theta.ln[ITERATION_WEIGHTS_EFFICIENCY], log(0.7), 0.05);
+}
+
 static void other_servers_are_refused(void **state)
 {
     struct test *t = *state;
@@ -226,9 +249,8 @@ static void runs_without_a_log_stay_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(parameters_follow_from_a_log),
-        TEST(a_trace_tells_the_device),
-        TEST(other_servers_are_refused),
+        TEST(parameters_follow_from_a_log), TEST(a_trace_tells_the_device),
+        TEST(a_traced_host_does_not_count), TEST(other_servers_are_refused),
         TEST(runs_without_a_log_stay_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
