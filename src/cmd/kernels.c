@@ -316,7 +316,8 @@ const struct cmd cmd_kernels = {
         "Reads a trace of any format and writes the reports of `nsys stats` under their names "
         "and headers, kernels.md, operators.md, regions.md, unique kernels with counts and "
         "tiers, where the GPU stood idle, and a Gantt chart. Of an engine whose ranges say what "
-        "is in its batches it makes a profiling bundle.",
+        "is in its batches, or of a vLLM server with its log of iterations, it makes a profiling "
+        "bundle.",
     .example = "twinfer kernels kernels.trace=runs/traces/t1 out=kernels",
     .run = run_kernels,
 };
