@@ -38,7 +38,8 @@ struct job_model {
 };
 /* The model of the plan, whatever its layers are: for commands that describe it. */
 enum st job_model_described(const struct job_context *c, struct job_model *out, struct err *e);
-/* What job_model does with it, but for weights: refuses layers that are not modelled, tells notes. */
+/* What job_model does with it, but for weights: refuses layers that are not modelled, tells notes.
+ */
 enum st job_model_check(const struct job_model *m, struct err *e);
 /* The same, whose layers are modelled (model_check_modelled) or, with need_weights, computed: that
  * engine checks. Weights are located only then. */

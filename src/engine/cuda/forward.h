@@ -74,7 +74,7 @@ struct cuda_forward {
     CUdeviceptr sync, exchange, stamps; /* of decode_step; stamps: 0 = not kept */
     CUdeviceptr last;                   /* [slots] */
     struct cuda_charges *charges;       /* a pass that runs appends its kernels here; NULL = not */
-    uint64_t only;       /* bit k: a pass runs only what is charged to operator row k; 0 = all */
+    uint64_t only; /* bit k: a pass runs only what is charged to operator row k; 0 = all */
 };
 
 /* What a pass computes: arrays in device memory, and the largest sizes they may have. */
