@@ -438,9 +438,11 @@ double calibration_launch_s(struct arena *a, const struct calibration *r)
 {
     double *v = arena_array(a, double, r->batches.n + 1);
     size_t n = 0;
-    for (size_t i = 0; i < r->batches.n; i++)
-        if (r->batches.p[i].launch_s > 0)
+    for (size_t i = 0; i < r->batches.n; i++) {
+        const bool behind = i > 0 && r->batches.p[i - 1].b.n_chunks > 0;
+        if (r->batches.p[i].launch_s > 0 && !behind)
             v[n++] = r->batches.p[i].launch_s;
+    }
     qsort(v, n, sizeof *v, order_double);
     return n ? v[n - 1 - n / 20] : 0;
 }
