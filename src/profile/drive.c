@@ -166,11 +166,16 @@ static enum st lead(struct drive *d, struct batch *b, double *spent_s, struct er
 }
 
 /* The blocks of a point's sequences lie one behind the other. Slots past them, of a decode set that
- * rests or leaves, are like the mean one while there are blocks. */
+ * rests or leaves, are like the mean one while there are blocks. A device's prompts lie at the
+ * cache's end: what decodes find cached are the sequences of the serving loop's runs then, which
+ * come first, and not parts of one prompt, behind which all rows choose like experts. On an H100
+ * decodes of 8 rows of Qwen3-30B-A3B took 10.4 ms before the first long prompt, as in a run, and
+ * 7.2 behind it. */
 static void place_rows(struct drive *d, const struct point *p)
 {
     const int64_t rows = point_rows(p, &d->l), each = point_blocks(p, &d->l), kv = point_kv(p);
-    int64_t at = 0;
+    const bool end = p->kind != POINT_DECODE && d->ex.ops->caps & EXEC_OP_SPLIT;
+    int64_t at = end ? d->l.num_blocks - rows * each : 0;
     for (int64_t i = 0; i < d->l.max_batch; i++) {
         const bool fits = i < rows || at + each <= d->l.num_blocks;
         d->first_block[i] = at;

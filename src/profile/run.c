@@ -116,8 +116,8 @@ static void resume_key(struct session *s, char hex[HASH_SHA256_HEX + 1])
                          s->limits.max_kv};
     for (size_t i = 0; i < sizeof v / sizeof *v; i++)
         buf_printf(&b, "%lld|", (long long)v[i]);
-    if (m->experts) /* since rows feed tokens of their own */
-        buf_puts(&b, "own tokens|");
+    if (m->experts) /* since rows feed tokens of their own, behind caches that are no prompt's */
+        buf_puts(&b, "own tokens, own caches|");
     struct op_list ops;
     model_ops(m, &ops);
     for (int i = 0; m->layered && i < ops.n; i++) /* rows are places in a journal's samples */

@@ -192,6 +192,46 @@ static void a_train_of_several_points_takes_them_in_turn(void **state)
     arena_free(&a);
 }
 
+/* Blocks of slot 0 in each pass. */
+struct placed {
+    struct timed_executor *t;
+    int32_t first[4], last[4];
+};
+
+static void look_at_place(void *self, int64_t pass)
+{
+    struct placed *x = self;
+    const struct slot_view v = x->t->source.view(x->t->source.self, 0);
+    x->first[pass] = v.blocks[0];
+    x->last[pass] = v.blocks[v.n_blocks - 1];
+}
+
+/* Decodes of a device find no prompt of the profile in their caches. */
+static void prompts_of_a_device_lie_at_the_end_of_the_cache(void **state)
+{
+    (void)state;
+    const struct point points[] = {{POINT_DECODE, 4, 32, 0}, {POINT_PREFILL, 64, 0, 0}};
+    for (int split = 0; split < 2; split++) {
+        struct arena *a = arena_new();
+        struct timed_executor t = {.model = &m, .at_pass = look_at_place};
+        struct placed placed = {&t, {0}, {0}};
+        t.at_pass_self = &placed;
+        struct executor ex = timed_executor(&t);
+        struct executor_ops ops = *ex.ops;
+        ops.caps |= split ? EXEC_OP_SPLIT : 0;
+        ex.ops = &ops;
+        struct drive *d = drive_new(a, ex, &limits, m.vocab, 1);
+        struct drive_passes passes = {0};
+        struct err e = {0};
+        assert_ok(drive_train(d, points, 2, 0, &passes, &e), &e);
+        assert_int_equal(placed.first[0], 0);
+        assert_int_equal(placed.first[1], split ? 52 : 0);
+        assert_int_equal(placed.last[1], split ? 55 : 3);
+        vec_free(&passes.of);
+        arena_free(&a);
+    }
+}
+
 static enum st lost(void *self, double deadline_s, struct completion *out, struct err *e)
 {
     (void)self, (void)deadline_s, (void)out, (void)e;
@@ -220,6 +260,7 @@ static void a_lost_batch_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prompts_of_a_device_lie_at_the_end_of_the_cache),
         cmocka_unit_test(every_point_of_a_grid_can_be_driven),
         cmocka_unit_test(a_train_runs_until_it_is_no_faster),
         cmocka_unit_test(a_slow_machine_is_not_asked_for_long_trains),
