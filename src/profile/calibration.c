@@ -667,15 +667,20 @@ static void fit_factors(const beside_rows *rows, const double unit[2],
         factor[k] = squares[k] > 0 ? sum[k] / squares[k] : 1;
 }
 
-/* The units, none below 0, that leave the least squares with these factors. */
+/* The units, none below 0, that leave the least squares with these factors; keys: that of a cached
+ * token, 0 = not known. */
 static void fit_units(const beside_rows *rows, const double factor[CALIBRATION_CLASSES],
-                      double unit[2])
+                      double keys, double unit[2])
 {
     double kk = 0, kr = 0, rr = 0, ky = 0, ry = 0;
     for (size_t i = 0; i < rows->n; i++) {
         const struct beside_row *x = &rows->p[i];
         const double f = factor[x->k], y = 1 - f * x->rest, k = f * x->keys, r = f * x->rows;
         kk += k * k, kr += k * r, rr += r * r, ky += k * y, ry += r * y;
+    }
+    if (keys > 0) {
+        unit[0] = keys, unit[1] = rr > 0 ? fmax((ry - keys * kr) / rr, 0) : 0;
+        return;
     }
     const double det = kk * rr - kr * kr;
     unit[0] = det > 0 ? (ky * rr - ry * kr) / det : 0;
@@ -684,6 +689,22 @@ static void fit_units(const beside_rows *rows, const double factor[CALIBRATION_C
         unit[0] = 0, unit[1] = rr > 0 ? fmax(ry / rr, 0) : 0;
     else if (unit[1] < 0)
         unit[1] = 0, unit[0] = kk > 0 ? fmax(ky / kk, 0) : 0;
+}
+
+/* What the tables' decode attention takes for one more cached token, in the batch with the most
+ * decodes. */
+static double key_of_table(const struct calibration *r, const struct bundle *b)
+{
+    int64_t rows = 0, kv = 0;
+    for (size_t i = 0; i < r->batches.n; i++) {
+        const struct batch *x = &r->batches.p[i].b;
+        if (x->n_decodes > rows) {
+            rows = x->n_decodes;
+            kv = x->decode_kv_tokens;
+        }
+    }
+    const double more_s = predict_decode_s(b, rows, 2 * kv) - predict_decode_s(b, rows, kv);
+    return kv > 0 ? fmax(more_s / (double)kv, 0) : 0;
 }
 
 void calibration_fit_beside(struct arena *a, struct calibration *r, const struct model *m,
@@ -696,6 +717,7 @@ void calibration_fit_beside(struct arena *a, struct calibration *r, const struct
     *out = (struct bundle_decode_beside){0};
     if (!r->deep)
         return;
+    const double key_s = m->experts > 0 ? key_of_table(r, unscaled) : 0;
     const double *table = predictions(a, r);
     const double *rest = predictions_with(a, r, m, unscaled, 0, 0);
     const double *keys = predictions_with(a, r, m, unscaled, KEY_S, 0);
@@ -711,7 +733,7 @@ void calibration_fit_beside(struct arena *a, struct calibration *r, const struct
     if (rows.n >= LEAST_BATCHES) {
         for (int i = 0; i < TURNS; i++) {
             fit_factors(&rows, unit, factor);
-            fit_units(&rows, factor, unit);
+            fit_units(&rows, factor, key_s / KEY_S, unit);
         }
         *out = (struct bundle_decode_beside){
             .per_key_s = unit[0] * KEY_S, .per_row_s = unit[1] * ROW_S, .batches = (int64_t)rows.n};

@@ -24,7 +24,16 @@ static double whole_s(const struct sample *s)
     return sum;
 }
 
-/* Cells of all operators over tokens and rows in a pass of the point. */
+/* What experts took in the sample's own pass. */
+static double experts_s(const struct op_list *ops, const struct sample *s)
+{
+    double sum = 0;
+    for (int i = 0; i < ops->n; i++)
+        sum += op_is_expert(ops->ops[i].kind) ? s->op_s[ops->ops[i].row] : 0;
+    return sum;
+}
+
+/* Cells of all other operators over tokens and rows in a pass of the point. */
 static double others_s(struct arena *scratch, const struct profile_result *r, int64_t point)
 {
     const struct point *p = &r->points->p[point];
@@ -35,7 +44,7 @@ static double others_s(struct arena *scratch, const struct profile_result *r, in
     for (int i = 0; i < ops.n; i++) {
         const struct op *op = &ops.ops[i];
         const int64_t x = op->axis == AXIS_ROWS ? point_rows(p, r->limits) : point_tokens(p);
-        if (!is_attention(op))
+        if (!is_attention(op) && !op_is_expert(op->kind))
             sum += cell_1d(scratch, r, op, passes, x).median * op->repeat;
     }
     return sum;
@@ -71,7 +80,8 @@ struct stats cell_point(struct arena *scratch, const struct profile_result *r, c
     profile_ops(r, &ops);
     for (size_t i = 0; i < n; i++) {
         const struct sample *s = &r->journal->samples[point].p[i];
-        v[i] = rest ? fmax(whole_s(s) - others, 0) * share_of(&ops, op, s) : s->op_s[op->row];
+        v[i] = rest ? fmax(whole_s(s) - others - experts_s(&ops, s), 0) * share_of(&ops, op, s)
+                    : s->op_s[op->row];
         v[i] /= op->repeat;
     }
     return stats_of(v, (int64_t)n);
@@ -86,12 +96,20 @@ static int64_t axis_value(const struct profile_result *r, const struct op *op, i
 /* Kinds of points of a cell, as bits. */
 enum { OF_PROMPTS = 1, OF_DECODES = 2 };
 
+static bool is_one_prompt(const struct point *p)
+{
+    return p->kind == POINT_TOKENS || (p->kind == POINT_PREFILL && p->kv == 0);
+}
+
 static struct stats cell_of(struct arena *scratch, const struct profile_result *r,
                             const struct op *op, int kinds, int64_t x)
 {
     VEC(double) v = {0};
     for (int64_t i = 0; i < r->points->n; i++) {
-        const int kind = r->points->p[i].kind == POINT_DECODE ? OF_DECODES : OF_PROMPTS;
+        const struct point *p = &r->points->p[i];
+        const int kind = p->kind == POINT_DECODE ? OF_DECODES : OF_PROMPTS;
+        if (r->split && op_is_expert(op->kind) && kind == OF_PROMPTS && !is_one_prompt(p))
+            continue;
         if (!(kinds & kind) || !profile_measured(r, i) || axis_value(r, op, i) != x)
             continue;
         for (size_t k = 0; k < r->journal->samples[i].n; k++)

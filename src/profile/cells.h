@@ -14,13 +14,19 @@
 enum cell_passes { CELL_MAIN, CELL_DECODES };
 
 /* Seconds of one repeat over all samples of these passes whose batch had that many tokens
- * (AXIS_TOKENS) or rows (AXIS_ROWS). n == 0: not measured. CELL_DECODES without split: none. */
+ * (AXIS_TOKENS) or rows (AXIS_ROWS). n == 0: not measured. CELL_DECODES without split: none.
+ * Experts have no cells of several prompts nor of chunks behind cached tokens where decodes are
+ * told apart: each prompt chooses for itself (predict_experts_unread), and what is cached there is
+ * another pass's. */
 struct stats cell_1d(struct arena *scratch, const struct profile_result *r, const struct op *op,
                      enum cell_passes passes, int64_t x);
 /* The same over the samples of one point. With split, attention is what is left of the whole pass
  * after the other operators' cells: these do not depend on the cache's length, and so the sum of
- * all cells is the pass that was measured, however its recorded twin divided. Attention of several
- * kinds of layer shares it as the twin did. */
+ * all cells is the pass that was measured, however its recorded twin divided. But experts: which of
+ * them a pass reads goes by its tokens, and they are those of the twin, which chose the same. (With
+ * their cells what a pass of gpt-oss-20b read more or less than others of as many rows was taken
+ * for attention, which came out 0.) Attention of several kinds of layer shares it as the twin did.
+ */
 struct stats cell_point(struct arena *scratch, const struct profile_result *r, const struct op *op,
                         int64_t point);
 

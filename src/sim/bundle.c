@@ -86,6 +86,15 @@ static double prefill_of(struct of_bundle *o, const struct bundle *t, const stru
     return s;
 }
 
+/* What experts take more, as prompts and decodes choose others each. */
+static double experts_more_s(const struct bundle *t, const struct batch *b, int64_t tokens)
+{
+    double unread = predict_experts_unread(t, row_tokens(b), true);
+    for (int32_t i = 0; i < b->n_chunks; i++)
+        unread *= predict_experts_unread(t, b->chunks[i].tokens, false);
+    return predict_experts_more_s(t, unread, tokens);
+}
+
 /* What one group does of a batch. */
 struct own {
     int64_t group, tokens, rows, decodes, kv, kv_max;
@@ -106,8 +115,10 @@ static void parts_of(struct of_bundle *o, const struct bundle *t, const struct b
     x->reduce = p->tp > 1 ? predict_all_reduce_s(t, g->tokens) : 0;
     x->all_to_all = 0;
     x->to_pass = g->tokens;
-    if (o->groups.n == 1 && o->load.n == 0)
+    if (o->groups.n == 1 && o->load.n == 0) {
+        x->tokens += chunks ? experts_more_s(t, b, g->tokens) : 0;
         return;
+    }
     const int64_t all = b->prefill_tokens + row_tokens(b);
     struct expert_pairs most = expert_load_at(&o->load, (double)all);
     if (o->groups.n == 1) { /* as many pairs as without skew, of fewer experts */

@@ -365,7 +365,7 @@ static void add_experts(struct arena *a, struct bundle *b, const struct op_table
 
 void bundle_clear_sums(struct bundle *b)
 {
-    b->tokens = b->rows = b->once = b->experts = (struct curve_sum){0};
+    b->tokens = b->rows = b->once = b->experts = b->decode_experts = (struct curve_sum){0};
     b->energy_tokens = b->energy_rows = b->decode_tokens = b->decode_rows = (struct curve_sum){0};
     b->decode_energy_tokens = b->decode_energy_rows = (struct curve_sum){0};
 }
@@ -386,6 +386,8 @@ void bundle_sum_tables(struct arena *a, struct bundle *b)
         c = &b->decode_table[op->row].curve;
         if (c->grid)
             sum_add(a, op->axis == AXIS_ROWS ? &b->decode_rows : &b->decode_tokens, c, op->repeat);
+        if (c->grid && op_is_expert(op->kind))
+            sum_add(a, &b->decode_experts, c, op->repeat);
         c = &b->table[op->row].curve;
         if (c->grid == NULL)
             continue;

@@ -50,28 +50,6 @@ double predict_decode_rows_s(const struct bundle *b, int64_t rows)
     return sum_at(b, b->has_decodes ? &b->decode_rows : &b->rows, rows);
 }
 
-double predict_experts_s(const struct bundle *b, int64_t tokens)
-{
-    double s = 0;
-    bool outside = false; /* counted once, with the sum */
-    for (int i = 0; tokens > 0 && i < b->experts.n; i++)
-        s += curve_scaled_at(&b->experts.curve[i], (double)tokens, &outside);
-    return s;
-}
-
-double predict_experts_part_s(const struct bundle *b, int64_t tokens, double pairs,
-                              double experts_hit, double shards)
-{
-    const double *f = b->experts_fit, t = (double)tokens;
-    const struct model *m = &b->expert_model;
-    if (tokens <= 0 || m->experts == 0)
-        return 0;
-    const double whole = f[0] + f[1] * model_experts_hit(m, t) + f[2] * t;
-    const double part =
-        f[0] + shards * (f[1] * experts_hit + f[2] * pairs / (double)m->experts_per_token);
-    return whole > 0 ? predict_experts_s(b, tokens) * part / whole : 0;
-}
-
 double predict_once_s(const struct bundle *b, int64_t tokens)
 {
     if (tokens <= 0)

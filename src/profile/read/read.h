@@ -99,8 +99,9 @@ struct bundle {
     double launch_share, prefill_launch_share, answer_s;
     /* Over tokens; `once`: operators outside the layers; `experts`: those of experts. */
     struct curve_sum tokens, rows, once, experts;
-    double experts_fit[3];     /* of `experts`: op_table's expert_fit summed */
-    struct model expert_model; /* their number and choice */
+    struct curve_sum decode_experts; /* of batches without chunks; n 0 = not told apart */
+    double experts_fit[3];           /* of `experts`: op_table's expert_fit summed */
+    struct model expert_model;       /* their number and choice */
     struct op_table all_reduce_table, send_recv_table, all_to_all_table;
     struct curve all_reduce, send_recv, all_to_all; /* of one call, over tokens; no grid = none */
     int32_t all_reduces, all_to_alls;               /* per forward pass */

@@ -347,6 +347,40 @@ static void nothing_takes_less_than_no_time(void **state)
     arena_free(&a);
 }
 
+/* Of experts rows of decodes take more beside prompts too: what a key takes is the tables'. */
+static void with_experts_keys_are_those_of_the_tables(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b;
+    struct calibration r = {.deep = true};
+    struct model experts = model;
+    experts.experts = 8;
+    for (int i = 0; i < 80; i++)
+        add_beside(&r, i, 2 * KEY_S, ROW_S, 0);
+    beside_tables(a, &b);
+    struct bundle_decode_beside out;
+    calibration_predict(a, &r, &experts, &b);
+    calibration_fit_beside(a, &r, &experts, &b, &out);
+    assert_near_rel(out.per_key_s, 2 * KEY_S, 1e-3); /* the tables have none */
+    static struct op decode = {.kind = OP_ATTN_DECODE, .row = OP_ATTN_DECODE, .repeat = 1};
+    struct surface_point at[] = {{1, 64, 1e-3 + 64 * KEY_S},
+                                 {1, 4096, 1e-3 + 4096 * KEY_S},
+                                 {64, 64, 64 * (1e-3 + 64 * KEY_S)},
+                                 {64, 4096, 64 * (1e-3 + 4096 * KEY_S)}};
+    struct grid_set known = {0};
+    decode.axis = AXIS_DECODE;
+    op_table_build_for(a, &experts, &decode, NULL, &known, at, 4, &b.table[OP_ATTN_DECODE]);
+    b.ops = (struct op_list){.n = 1, .ops = {decode}};
+    bundle_find_attention(&b);
+    calibration_predict(a, &r, &experts, &b);
+    calibration_fit_beside(a, &r, &experts, &b, &out);
+    assert_near_rel(out.per_key_s, KEY_S, 1e-3);
+    assert_true(out.per_row_s > ROW_S);
+    calibration_free(&r);
+    arena_free(&a);
+}
+
 static void few_batches_and_other_executors_keep_the_tables(void **state)
 {
     (void)state;
@@ -374,6 +408,7 @@ int main(void)
         cmocka_unit_test(the_power_cap_is_in_no_factor),
         cmocka_unit_test(decode_attention_beside_prompts_is_found),
         cmocka_unit_test(nothing_takes_less_than_no_time),
+        cmocka_unit_test(with_experts_keys_are_those_of_the_tables),
         cmocka_unit_test(few_batches_and_other_executors_keep_the_tables),
         cmocka_unit_test(a_class_of_one_batch_is_joined_to_its_neighbour),
         cmocka_unit_test(few_sequences_of_a_gpu_have_rests),

@@ -65,9 +65,72 @@ static void all_of_them_is_the_whole(void **state)
     assert_near(predict_experts_part_s(&b, 0, 0, 0, 1), 0, 0);
 }
 
+/* Experts of prompts whose tokens choose alike: a prompt reads `of` of all that decodes may read,
+ * which take 2 ms; computing takes 1 us a token. */
+static double prompt_s(double of, double tokens)
+{
+    return hypot(2e-3 * of, 1e-6 * tokens);
+}
+
+static void tell_decodes(struct arena *a, struct bundle *b, double of)
+{
+    enum { PROMPTS = 3, DECODES = 4 };
+    static const double prompts[PROMPTS] = {16, 256, 1 << 20}, rows[DECODES] = {1, 4, 16, 128};
+    struct surface_point p[PROMPTS + DECODES];
+    struct grid_set known = {0};
+    for (int i = 0; i < PROMPTS; i++)
+        p[i] = (struct surface_point){prompts[i], 0, prompt_s(of, prompts[i])};
+    for (int i = 0; i < DECODES; i++)
+        p[PROMPTS + i] = (struct surface_point){
+            rows[i], 0, 2e-3 * model_experts_hit(&qwen, rows[i]) / (double)qwen.experts};
+    b->counts = arena_one(a, struct bundle_counts);
+    b->ops = (struct op_list){
+        .n = 1, .ops = {{.kind = OP_MOE_UP_PROJ, .row = OP_MOE_UP_PROJ, .repeat = 1}}};
+    op_table_build_experts(a, &qwen, &known, p, PROMPTS, &b->table[OP_MOE_UP_PROJ]);
+    op_table_build_experts(a, &qwen, &known, p + PROMPTS, DECODES,
+                           &b->decode_table[OP_MOE_UP_PROJ]);
+    bundle_sum_tables(a, b);
+}
+
+static void sequences_choose_experts_each_for_itself(void **state)
+{
+    struct test *t = *state;
+    struct bundle b = {0};
+    tell_decodes(t->a, &b, 0.25);
+    const double prompt = predict_experts_unread(&b, 256, false),
+                 decodes = predict_experts_unread(&b, 16, true);
+    assert_near_rel(prompt, 0.75, 1e-3);
+    assert_near_rel(decodes, 1 - model_experts_hit(&qwen, 16) / 128, 1e-9);
+    assert_near(predict_experts_unread(&b, 0, true), 1, 0);
+    /* a prompt alone is as measured; two read more, and decodes beside it */
+    assert_near(predict_experts_more_s(&b, prompt, 256), 0, 1e-9);
+    assert_near_rel(predict_experts_more_s(&b, prompt * prompt, 512) + predict_experts_s(&b, 512),
+                    prompt_s(1 - 0.75 * 0.75, 512), 2e-3);
+    assert_near_rel(predict_experts_more_s(&b, prompt * decodes, 272) + predict_experts_s(&b, 272),
+                    prompt_s(1 - 0.75 * decodes, 272), 2e-3);
+}
+
+/* Where a prompt reads all experts, decodes beside it read nothing more. */
+static void experts_that_are_read_already_cost_nothing(void **state)
+{
+    struct test *t = *state;
+    struct bundle b = {0};
+    tell_decodes(t->a, &b, 1);
+    const double prompt = predict_experts_unread(&b, 256, false);
+    assert_near(prompt, 0, 1e-3);
+    assert_true(predict_experts_more_s(&b, prompt * predict_experts_unread(&b, 64, true), 320) <
+                0.01 * predict_experts_s(&b, 320));
+    struct bundle one_table = {0}; /* Vidur's, and of CPUs */
+    make(t->a, &one_table);
+    assert_near(predict_experts_unread(&one_table, 64, true), 1, 0);
+    assert_near(predict_experts_more_s(&one_table, 0.2, 320), 0, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(one_of_many_devices_takes_what_was_measured),
+    const struct CMUnitTest tests[] = {TEST(sequences_choose_experts_each_for_itself),
+                                       TEST(experts_that_are_read_already_cost_nothing),
+                                       TEST(one_of_many_devices_takes_what_was_measured),
                                        TEST(all_of_them_is_the_whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
