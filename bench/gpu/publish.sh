@@ -6,7 +6,7 @@
 #
 # Of each FROM, as far as it has them:
 #   profiles/        bundles: a model's takes the place of the one before (samples.txt stays behind)
-#   fidelity/MODEL/  workloads and three real runs of each: all of the model's runs are replaced; batches.csv of the first run stays
+#   fidelity/MODEL/  workloads and up to three real runs of each: all of the model's runs are replaced; batches.csv of the first run stays
 #   roofs.json       roofs of the machine
 #   steps/*.checks   figures with a limit: the newest of each figure counts, in data/GPU/checks.txt; those of the simulator are this
 #                    program's, as below
@@ -64,6 +64,7 @@ take_runs() { # FROM MODEL
         name=$(basename "$point")
         for real in 1 2 3; do
             run=$point/real-$real
+            [ $real = 1 ] || [ -d "$run" ] || continue
             [ -f "$run/request_metrics.csv" ] || { echo "publish.sh: $run is not whole" >&2; exit 3; }
             take "$new/runs/$2/$name/real-$real" config.yaml overrides.yaml request_metrics.csv run_meta.json
         done
@@ -110,8 +111,10 @@ compared() {
         here && $1 ~ /^(batch_cap|token_budget|max_model_len|num_blocks):$/ && $2 != "null" { sub(/:/, "", $1); printf "scheduler.%s=%s ", $1, $2 }' "$dir/real-1/config.yaml")
     others=
     for real in "$dir"/real-[2-9]; do [ ! -d "$real" ] || others=$others${others:+,}$real; done
+    words="model=$1 scheduler.hybrid_kv_cache=false" # as run.sh has it
+    case $1 in gpt_oss*) words="$words ~model.config.quantization_config" ;; esac
     # shellcheck disable=SC2086  # several words
-    "$tw" simulate "hardware=$gpu" "model=$1" "profile.root=$new" $settings output.tokens=none workload.warmup_requests=10 \
+    "$tw" simulate "hardware=$gpu" $words "profile.root=$new" $settings output.tokens=none workload.warmup_requests=10 \
         "workload.dir=$dir/workload" "out=$to/sim" >"$to/sim.txt" 2>&1 || { cat "$to/sim.txt" >&2; exit 1; }
     rc=0
     "$tw" compare "real_run_dir=$dir/real-1" ${others:+"spread=[$others]"} "sim_run_dir=$to/sim" "out=$to/compare" >"$to/compare.txt" 2>&1 || rc=$?
