@@ -15,6 +15,10 @@ attention, experts, collectives), and looks them up; this program asks it for th
 
 Rows are a grid over what iteration.csv has: tokens of chunks, their mean context, decodes, their mean cache. docs/aiconfigurator.md
 says what is taken over. --model is a name that the package has a configuration of, or a folder with config.json.
+
+The tables are of kernels. What a host takes that launches a batch with prompts kernel by kernel is none of them, and a batch ends no
+earlier than its last launch: --launch-layer-ms and --launch-experts-ms say it, of each layer and besides of each with experts. It is
+launch_ns of these rows and part of host_ns, so simulations let the device work beside it.
 """
 
 import argparse
@@ -25,7 +29,9 @@ import logging
 import os
 import sys
 
-VERSION = 1
+from aiconfigurator import ACTIVATION_EFFICIENCY, KERNEL_S, PEAKS
+
+VERSION = 2
 # Operators that see a sequence's own tokens: they are evaluated at chunks and at decodes apart. Modules hold their projections too.
 OF_SEQUENCES = ("attention", "mla", "dsa", "msa", "gdn_conv1d", "gdn_scan", "gdn_recurrence", "mamba", "kda", "conv1d", "ssm", "csa",
                 "hca")
@@ -40,6 +46,46 @@ BESIDE_CACHED = (512, 1024, 2048, 4096, 8192)
 
 def refuse(text):
     sys.exit("aiconfigurator_iterations: " + text)
+
+
+def layers_of(config):
+    """(layers, those of them with experts) of a config.json."""
+    config = config.get("text_config", config)
+    layers = config["num_hidden_layers"]
+    experts = any(config.get(key) for key in ("num_experts", "n_routed_experts", "num_local_experts"))
+    return layers, layers - (config.get("first_k_dense_replace") or 0) if experts else 0
+
+
+def bandwidth_of(system):
+    if system not in PEAKS:
+        raise ValueError("no memory bandwidth is known of " + system)
+    return PEAKS[system][0]
+
+
+def lacking_of(config, tp, names):
+    """Kernels over activations that an engine runs and the package's list (of these names) lacks: [(how many times, bytes read and written
+    for a token)]. It has the norms before attention and MLP; what its modules measure as one is not counted again."""
+    c = config.get("text_config", config)
+    layers, expert_layers = layers_of(config)
+    heads, kv_heads = c.get("num_attention_heads") or 0, c.get("num_key_value_heads") or c.get("num_attention_heads") or 0
+    size = c.get("head_dim") or (c.get("hidden_size") or 0) // max(1, heads)
+    q, kv = 2 * heads * size / tp, 2 * kv_heads * size / tp  # 16 bits
+    every = c.get("full_attention_interval") if any("gdn" in x for x in names) else None
+    full = layers // every if every else layers
+    kernels = [(expert_layers, 2 * (c.get("num_experts") or c.get("n_routed_experts") or c.get("num_local_experts") or 0))]  # their choice
+    if any(x.endswith("downscale_gemm") for x in names):  # MLA by its products: norms of both latents, rotation, keys and values stored
+        latent = 2 * ((c.get("q_lora_rank") or 0) + (c.get("kv_lora_rank") or 0))
+        kernels += [(layers, 2 * latent), (layers, 2 * q), (layers, 2 * latent)]
+    elif any(x.endswith("qkv_gemm") for x in names):
+        kernels += [(full, 2 * (q + kv)), (full, 4 * kv)]  # rotation, keys and values stored
+        if c.get("use_qk_norm") or str(c.get("model_type")).startswith("qwen3"):
+            kernels.append((full, 2 * (q + kv)))
+        if c.get("attn_output_gate"):
+            kernels.append((full, 3 * q))
+    if every:  # the gated norm behind the recurrence
+        width = 2 * (c.get("linear_num_value_heads") or 0) * (c.get("linear_value_head_dim") or 0) / tp
+        kernels.append((layers - full, 3 * width))
+    return [(n, b) for n, b in kernels if n]
 
 
 class Engine:
@@ -60,7 +106,11 @@ class Engine:
                 self.handle = EngineHandle.compile(model, system, backend, backend_version=version, **words)
                 lists = get_model(model, build_model_config(**words), backend)
                 self.split(lists.context_ops, lists.generation_ops)
-                self.norm_reduces = self.reduces_of_norms(get_model_config_from_model_path(model)["raw_config"], tp)
+                config = get_model_config_from_model_path(model)["raw_config"]
+                self.norm_reduces = self.reduces_of_norms(config, tp)
+                self.layers, self.expert_layers = layers_of(config)
+                names = [op._name for op in lists.context_ops + lists.generation_ops]
+                self.lacking, self.bandwidth = lacking_of(config, tp, names), bandwidth_of(system)
                 self.prompts(1, 256, 0, 4, 256)
                 self.decodes(4, 256)
                 self.fmha = fmha
@@ -81,6 +131,12 @@ class Engine:
             return 0
         times, op, hidden = self.norm_reduces
         return times * self.add(self.handle.evaluate_generation_ops(op, batch_size=-(-4 * tokens // hidden), s=2))  # 16-bit elements
+
+    def beside(self, tokens):
+        """Milliseconds of what the list lacks."""
+        s = sum(n * (KERNEL_S + tokens * b / (ACTIVATION_EFFICIENCY * self.bandwidth)) for n, b in self.lacking)
+        self.sources["formula"] = self.sources.get("formula", 0.0) + 1e3 * s
+        return 1e3 * s + self.norms(tokens)
 
     def split(self, context, generation):
         def kind(op):
@@ -104,12 +160,12 @@ class Engine:
         return sum(v[1] for v in values)
 
     def decodes(self, n, cached):
-        return self.add(self.handle.evaluate_generation_ops(self.all_generation, batch_size=n, s=cached + 1)) + self.norms(n)
+        return self.add(self.handle.evaluate_generation_ops(self.all_generation, batch_size=n, s=cached + 1)) + self.beside(n)
 
     def prompts(self, prompts, chunk, before, n, cached):
         """prompts of `chunk` tokens each, `before` cached; beside n decodes."""
         of, x = self.handle.evaluate_context_ops, prompts * chunk + n
-        ms = self.add(of(self.context["tokens"], batch_size=1, s=x, x=x)) + self.norms(x)
+        ms = self.add(of(self.context["tokens"], batch_size=1, s=x, x=x)) + self.beside(x)
         ms += self.add(of(self.context["sequences"], batch_size=prompts, s=chunk, prefix=before))
         if n:
             ms += self.add(self.handle.evaluate_generation_ops(self.generation["sequences"], batch_size=n, s=cached + 1))
@@ -148,19 +204,25 @@ def rows_of(engine, prompts_engine, args):
                     yield *place, n, n * cached, engine.prompts(b, chunk, before, n, cached)
 
 
+def launch_ms(args, engine):
+    """Of a batch with prompts."""
+    return args.launch_layer_ms * engine.layers + args.launch_experts_ms * engine.expert_layers
+
+
 def write(args, engine, prompts_engine):
     folder = os.path.join(args.out, "data", "profiling", "compute", args.hardware, args.name)
     if os.path.exists(folder):
         refuse("%s exists already" % folder)
-    rows = list(rows_of(engine, prompts_engine, args))
+    rows, launch = list(rows_of(engine, prompts_engine, args)), launch_ms(args, engine)
     os.makedirs(folder)
     with open(os.path.join(folder, "iteration.csv"), "w", newline="", encoding="utf-8") as f:
         w = csv.writer(f, lineterminator="\n")
-        w.writerow("num_tensor_parallel_workers chunk_tokens chunk_context decode_sequences decode_kv_tokens host_ns device_ns n "
-                   "host_std_ns device_std_ns".split())
+        w.writerow("num_tensor_parallel_workers chunk_tokens chunk_context decode_sequences decode_kv_tokens host_ns launch_ns "
+                   "device_ns n host_std_ns device_std_ns".split())
         for tokens, context, n, cached, ms in rows:
             host = 1e6 * args.host_ms + 1e3 * args.host_sequence_us * n if args.host_ms else 0
-            w.writerow([args.tp, tokens, context, n, cached, round(host), round(1e6 * ms), 1, 0, 0])
+            launch_ns = 1e6 * launch if tokens else 0
+            w.writerow([args.tp, tokens, context, n, cached, round(host + launch_ns), round(launch_ns), round(1e6 * ms), 1, 0, 0])
     total = sum(engine.sources.values())
     meta = {
         "schema_version": 1, "run_type": "vidur_profile", "model": args.name, "hardware_id": args.hardware,
@@ -174,6 +236,8 @@ def write(args, engine, prompts_engine):
                                                         engine.fmha or "as stored"),
             "Host time is assumed: %g ms and %g us per sequence." % (args.host_ms, args.host_sequence_us) if args.host_ms else
             "No host time.",
+            *(["Launching of batches with prompts: %g ms, %g of each of %d layers and %g of each of %d with experts." % (
+                launch, args.launch_layer_ms, engine.layers, args.launch_experts_ms, engine.expert_layers)] if launch else []),
         ],
         "provenance": {
             "source": "NVIDIA AIConfigurator", "package": "aiconfigurator-core " + importlib.metadata.version("aiconfigurator-core"),
@@ -209,6 +273,9 @@ def main():
     p.add_argument("--max-context", type=int, default=16384, help="tokens of a sequence")
     p.add_argument("--host-ms", type=float, default=1.5, help="host time of an iteration, assumed; 0 = none")
     p.add_argument("--host-sequence-us", type=float, default=15, help="and per sequence")
+    p.add_argument("--launch-layer-ms", type=float, default=0, help="launching of a layer of a batch with prompts: 0.75 was measured kernel by "
+                   "kernel, 0.29 in pieces (docs/methodology.md)")
+    p.add_argument("--launch-experts-ms", type=float, default=0, help="and besides of one with experts: 0.94 kernel by kernel")
     p.add_argument("--out", required=True, help="root to write into: profile.root")
     args = p.parse_args()
     args.prompts = args.prompts and [int(x) for x in args.prompts.split(",")]

@@ -2,7 +2,8 @@
 # run.sh [DATA]: recomputes the tables of docs/accuracy.md from public data (../shared/data) and prints them. About 5 minutes.
 # TWINFER names the program (build/twinfer); OUT keeps the CSV files there. SYSTEMS=.../aiconfigurator_core/systems (of the package
 # aiconfigurator-core, docs/aiconfigurator.md) adds the table of closed loops, PYTHON names one with pyarrow, AISIMULATE the folder
-# where the package aisimulate is installed: half an hour more.
+# where the package aisimulate is installed: half an hour more. Where PYTHON (python3) has aiconfigurator-core, each EVERYth load (8) of
+# all its rows is simulated too, by silicon_all.py: ten minutes more, an hour with EVERY=1.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 data=${1:-$here/../shared/data}
@@ -117,6 +118,17 @@ echo
 echo "## transformers on an H200, calibrated on the batches of a_idle"
 echo
 table "$out/transformers.csv" 8 8 8 8
+
+echo
+echo "## Every row of silicon_sample.csv, from AIConfigurator's tables of whole iterations"
+echo
+if "${PYTHON:-python3}" -c 'import aiconfigurator_core' 2>"$out/no_package"; then
+    "${PYTHON:-python3}" bench/accuracy/silicon_all.py "$out/silicon_all" --every "${EVERY:-8}" --roofline 8 \
+        --disaggregated no >"$out/silicon_all.csv" 2>"$out/silicon_all.md" || { cat "$out/silicon_all.md" >&2; exit 1; }
+    cat "$out/silicon_all.md"
+else
+    echo "Left out: ${PYTHON:-python3} has no aiconfigurator_core (pip install aiconfigurator-core)."
+fi
 
 [ -n "${SYSTEMS:-}" ] || exit 0
 "${PYTHON:-python3}" bench/accuracy/silicon.py "$SYSTEMS" "$out/silicon" ${AISIMULATE:+--aisimulate "$AISIMULATE"} >"$out/silicon.csv"

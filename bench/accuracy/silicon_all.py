@@ -2,20 +2,25 @@
 """Every row of AIConfigurator's silicon_sample.csv: which are simulated, why others are not, and how far TTFT and TPOT are off, from
 the package's own tables and from the roofline.
 
-    python3 bench/accuracy/silicon_all.py OUT [--jobs N] [--models REGEX] [--roofline N] >rows.csv 2>summary.md
+    python3 bench/accuracy/silicon_all.py OUT [--jobs N] [--models REGEX] [--roofline N] [--every N] >rows.csv 2>summary.md
 
 Needs PyPI's aiconfigurator-core in the Python that runs it; TWINFER names the program (build/twinfer). OUT gets bundles and runs. A line a row:
 
-    id,family,model,backend,version,gpu,mode,format,parallel,isl,osl,concurrency,contradicted,why_not,ttft_ms,ttft_tables_ms,...
+    id,family,model,backend,version,gpu,mode,format,parallel,isl,osl,concurrency,launches,drafts,half,contradicted,why_not,ttft_ms,ttft_tables_ms,...
 
 and stderr a table by family. Rows of one server and load are simulated once. The rows state model, formats, degrees, lengths and
 concurrency; the rest is how they were measured, taken from where that is published, not from the rows:
 
 - rows of InferenceMAX (github.com/SemiAnalysisAI/InferenceX, its benchmarks/*.sh; db-dump, dated and gap-analysis sources): 10 requests for
   each in flight, all sent at once, lengths drawn evenly from 0.8 to 1 of those stated, no prefix cache; tokens a batch: vLLM 8192,
-  TensorRT-LLM concurrency + isl + 64 (DeepSeek, Kimi), 20000 (gpt-oss), 16384 (Llama), SGLang 32768 (GLM-5: its default of 16384);
+  TensorRT-LLM concurrency + isl + 64 (DeepSeek, Kimi; at least 8192 under 1.2.0rc6), 20000 (gpt-oss), 16384 (Llama), SGLang 32768 (GLM-5: its default of 16384);
 - AIConfigurator's own rows (other sources): silicon.py says how;
 - the figures are means (its silicon_ttft_ms is mean_ttft).
+
+Batches with prompts are launched by the host, kernel by kernel where the engine has graphs of decode steps alone (SGLang, TensorRT-LLM;
+--launching): what a layer takes is LAUNCHES', measured on another engine's server. vLLM compiles and captures pieces; --launching vllm tries.
+Rows whose image ran with drafts alone are marked (drafts), rows of one load that contradict each other too. Halves: rows are split by their load; causes
+were looked for in one half, and the other was opened when everything was settled.
 
 SGLang computes prompts before decodes (policy vllm; host time none: its scheduler overlaps), and on B200 and B300 looks for new requests
 after each 10 decode steps, from 16 in flight on 30 (--scheduler-recv-interval; policy lightllm). The others mix (vllm_0_33). A server
@@ -65,6 +70,9 @@ MODELS = {
     "Qwen/Qwen3-32B": QWEN3_32B, "nvidia/Qwen3-32B-NVFP4": QWEN3_32B,
 }
 NEW = ("MLA, experts", "experts", "window, experts", "GDN, experts", "DSA, experts")
+# How batches with prompts are launched, and what that takes of a layer, and besides of one with experts, in ms: docs/methodology.md's
+# priors, measured on a server of another model on an H100 and in none of these rows.
+LAUNCHES = {"none": (0, 0), "pieces": (0.29, 0), "kernels": (0.75, 0.94)}
 DTYPES = {"fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "int4_wo": "int4"}
 RACK = "tensor parallel over more GPUs than a server has, or no power of two: a disaggregated deployment, written as one server"
 NO_WORKERS = "disaggregated, and the file does not state how many workers there were"
@@ -109,7 +117,26 @@ def is_inferencemax(r):
     return not r["silicon_data_source"].startswith("source_file=/")
 
 
-def server_of(r):
+def launch_of(r, engines):
+    """As which of LAUNCHES. SGLang (without --enable-piecewise-cuda-graph) and TensorRT-LLM's PyTorch backend (without torch_compile_config)
+    have graphs of decode steps alone; the published scripts of DeepSeek under 1.2 on B200 choose pieces for many in flight."""
+    if r["backend"] not in engines:
+        return "none"
+    lengths, n = (int(r["isl"]), int(r["osl"])), concurrency(r)
+    scripts = is_inferencemax(r) and r["backend"] == "trtllm" and "1.2.0rc6" in r["backend_version"] and "DeepSeek" in r["model_path"]
+    least = {(1024, 1024): 64, (1024, 8192): 128, (8192, 1024): 64}.get(lengths)
+    if scripts and r["gemm_quant_mode"] == "nvfp4":  # of fp4: "1k1k (TEP8 and CONC64)"
+        least = 64 if lengths == (1024, 1024) and whole(r["moe_ep_size"]) == 8 else None
+    return "pieces" if scripts and least and n >= least else "kernels"
+
+
+def has_drafts(r):
+    """1.2.0rc6.post3 is the image of DeepSeek's configurations with MTP alone, those without have post2 (InferenceX's perf-changelog.yaml,
+    pull requests 594, 620, 632 and 642). Other images ran both, which the rows do not tell."""
+    return r["backend"] == "trtllm" and r["backend_version"] == "1.2.0rc6.post3"
+
+
+def server_of(r, engines=("sglang", "trtllm")):
     """What a bundle depends on."""
     family, configs = MODELS[r["model_path"]]
     gemm = r["gemm_quant_mode"]
@@ -120,7 +147,8 @@ def server_of(r):
         workers, (parallel, why) = None, read_parallel(r)
     else:
         workers, parallel, why = read_workers(r)
-    return (r["backend"], r["system"], configs.get(gemm, configs[""]), gemm, r["moe_quant_mode"], parallel, workers), why
+    return (r["backend"], r["system"], configs.get(gemm, configs[""]), gemm, r["moe_quant_mode"], parallel, workers,
+            launch_of(r, engines)), why
 
 
 def concurrency(r):
@@ -154,7 +182,10 @@ def budget(r):
         return 8192
     if "gpt-oss" in r["model_path"]:
         return 20000
-    return 16384 if "Llama" in r["model_path"] else (n + isl + 64 + 63) // 64 * 64
+    if "Llama" in r["model_path"]:
+        return 16384
+    least = 8192 if "1.2.0rc6" in r["backend_version"] else 0  # in the scripts since they run evaluations too (pull request 258)
+    return max(least, (n + isl + 64 + 63) // 64 * 64)
 
 
 # ---- bundles ---------------------------------------------------------------------------------
@@ -174,10 +205,11 @@ def model_folder(out, config):
 
 
 def make_bundle(out, server):
-    backend, gpu, config, gemm, moe, p, workers = server
+    backend, gpu, config, gemm, moe, p, workers, launch = server
     parts = [backend, gpu, config.replace("/", "_"), gemm or "bf16", moe or "bf16", "tp%d-dp%d-%dx%d" % p]
     if workers:
         parts.append("prompts-tp%d-dp%d-%dx%d" % workers.prefill)
+    parts += [launch] if launch != "none" else []
     root = os.path.join(out, "bundles", "-".join(parts))
     if glob.glob(os.path.join(root, BUNDLE)):
         return root, None
@@ -185,6 +217,7 @@ def make_bundle(out, server):
     words = [sys.executable, ADAPTER, "--model", config, "--gpu", gpu, "--backend", backend, "--tp", str(p.tp), "--dp", str(p.dp), "--moe-tp",
              str(p.moe_tp), "--moe-ep", str(p.moe_ep), "--name", config.replace("/", "--"), "--hardware", GPUS[gpu][0],
              "--host-ms", "0" if backend == "sglang" else "1.5", "--max-tokens", "32768", "--max-batch", "1024", "--out", root]
+    words += ["--launch-layer-ms", str(LAUNCHES[launch][0]), "--launch-experts-ms", str(LAUNCHES[launch][1])]
     words += ["--prompts", "%d,%d,%d,%d" % workers.prefill] if workers else []
     for more in formats_of(out, server):
         done = subprocess.run(words + more, capture_output=True, text=True, check=False)
@@ -225,7 +258,7 @@ def lengths_file(out, load):
 
 def simulate(out, server, load, root):
     """({ttft, tpot} in ms, None), or (None, why). root None: by the roofline."""
-    backend, gpu, config, gemm, _, p, workers = server
+    backend, gpu, config, gemm, _, p, workers, _ = server
     isl, osl, n, _, tokens, before_async, polls = load
     folder, name = model_folder(out, config)
     words = [TWINFER, "simulate", "--json", "log.level=error", "model.ref=" + folder, "model.name=" + name, "hardware=" + GPUS[gpu][0], *GPUS[gpu][1],
@@ -295,6 +328,15 @@ def off(said, seen):
     return 100 * (said / seen - 1)
 
 
+HALVES = ("looked at", "opened at the end")
+
+
+def half_of(l):
+    """Rows of one load stand in one half. Errors of the first were gone through by cause, of the second read when all was settled."""
+    words = [l["model"].split("/")[1][:8]] + [str(l[x]) for x in ("backend", "gpu", "parallel", "isl", "osl", "concurrency")]
+    return HALVES[int(hashlib.sha1(("28 " + "|".join(words)).encode()).hexdigest(), 16) % 2 == 0]
+
+
 def mark_contradicted(lines):
     """Rows of one server and load (whatever the version) whose TPOT differ by 15 %: what makes the difference, drafts or a version,
     they do not state."""
@@ -316,10 +358,12 @@ def summary(lines):
     print("| family | rows | simulated | TPOT: tables | roofline | TTFT: tables | roofline |\n|---|---|---|---|---|---|---|", file=sys.stderr)
     one = [l for l in lines if l["mode"] == "agg"]
     new = [l for l in one if l["family"] in NEW]
-    plain = [l for l in new if l["contradicted"] == "no"]
+    plain = [l for l in new if l["contradicted"] == "no" and l["drafts"] != "yes"]
     groups = [(f, [l for l in one if l["family"] == f]) for f in dict.fromkeys(l["family"] for l in one)]
-    groups += [("**new families**", new), ("new, not contradicted", plain)]
-    groups += [("new, not contradicted, %s" % b, [l for l in plain if l["backend"] == b]) for b in ("vllm", "sglang", "trtllm")]
+    groups += [("**new families**", new), ("new, no drafts known of, not contradicted", plain)]
+    groups += [("**new families, the half %s**" % x, [l for l in new if l["half"] == x]) for x in HALVES]
+    groups += [("new, %s" % b, [l for l in new if l["backend"] == b]) for b in ("vllm", "sglang", "trtllm")]
+    groups += [("new, no drafts known of, not contradicted, %s" % b, [l for l in plain if l["backend"] == b]) for b in ("vllm", "sglang", "trtllm")]
     groups += [("one server, all", one), ("disaggregated", [l for l in lines if l["mode"] != "agg"])]
     for name, of in groups:
         done = [l for l in of if not l["why_not"]]
@@ -336,19 +380,21 @@ def summary(lines):
         print("- %d of %s: %s" % (n, family, reason), file=sys.stderr)
 
 
-FIELDS = ("id family model backend version gpu mode format parallel isl osl concurrency contradicted why_not ttft_ms ttft_tables_ms ttft_tables_error_percent "
+FIELDS = ("id family model backend version gpu mode format parallel isl osl concurrency launches drafts half contradicted why_not ttft_ms ttft_tables_ms ttft_tables_error_percent "
           "ttft_roofline_ms ttft_roofline_error_percent tpot_ms tpot_tables_ms tpot_tables_error_percent tpot_roofline_ms "
           "tpot_roofline_error_percent").split()
 
 
 def line_of(r, server, load, why, answers):
-    backend, gpu, _, gemm, _, p, workers = server
+    backend, gpu, _, gemm, _, p, workers, launch = server
+    drafts = "yes" if has_drafts(r) else "not known of"
     line = dict(id=r["id"], family=MODELS[r["model_path"]][0], model=r["model_path"], backend=backend, version=r["backend_version"], gpu=gpu,
                 format=gemm or "bf16", mode=r["mode"],
                 parallel=("%d x " % workers.decode_n if workers else "") + "tp%d dp%d experts %dx%d" % p +
                 (" prompts %d x tp%d dp%d experts %dx%d" % (workers.prefill_n, *workers.prefill) if workers else "") if p else "",
-                isl=load[0], osl=load[1], concurrency=load[2],
+                isl=load[0], osl=load[1], concurrency=load[2], launches=launch, drafts=drafts,
                 why_not=why or "")
+    line["half"] = half_of(line)
     for metric in ("ttft", "tpot"):
         seen = line[metric + "_ms"] = float(r["silicon_%s_ms" % metric])
         for how, answer in answers.items():
@@ -358,12 +404,26 @@ def line_of(r, server, load, why, answers):
     return line
 
 
+LEFT_OUT = "not asked for (--disaggregated, --half, --every)"
+
+
+def sample_of(runs, every):
+    """Every such load of each configuration."""
+    by_config = collections.defaultdict(list)
+    for x in runs:
+        by_config[x[0][0], x[0][2]].append(x)
+    return [x for of in by_config.values() for x in of[::every]]
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out")
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("--models", default="", help="only rows whose model_path matches this expression")
     p.add_argument("--roofline", type=int, default=1, metavar="N", help="by the roofline too: every Nth run; 0: none")
+    p.add_argument("--every", type=int, default=1, metavar="N", help="simulate every Nth load of a family; others count as not covered")
+    p.add_argument("--launching", default="sglang,trtllm", metavar="ENGINES", help="those whose host launches prompts kernel by kernel")
+    p.add_argument("--half", choices=["looked at", "both"], default="both", help="simulate only the rows of that half")
     p.add_argument("--disaggregated", choices=["yes", "no"], default="yes", help="simulate these rows too: minutes more")
     a = p.parse_args()
     import aiconfigurator_core
@@ -371,11 +431,16 @@ def main():
     path = os.path.join(os.path.dirname(aiconfigurator_core.__file__), "systems", "silicon_sample.csv")
     with open(path, newline="", encoding="utf-8") as f:
         rows = [r for r in csv.DictReader(f) if re.search(a.models, r["model_path"])]
-    asked = [(r, *server_of(r), load_of(r)) for r in rows]
+    asked = [(r, *server_of(r, a.launching.split(",")), load_of(r)) for r in rows]
     servers = sorted({s for _, s, why, _ in asked if not why}, key=str)
     runs = sorted({(s, load) for _, s, why, load in asked if not why}, key=str)
     if a.disaggregated == "no":
-        servers, runs = [s for s in servers if not s[6]], [x for x in runs if not x[0][6]]
+        runs = [x for x in runs if not x[0][6]]
+    if a.half != "both":
+        looked = {(s, load) for r, s, why, load in asked if not why and line_of(r, s, load, why, {})["half"] == a.half}
+        runs = [x for x in runs if x in looked]
+    runs = sample_of(runs, a.every)
+    servers = [s for s in servers if s in {x[0] for x in runs}]
     for _, load in runs:
         lengths_file(a.out, load)
     for config in {s[2] for s in servers}:
@@ -394,7 +459,7 @@ def main():
     for r, server, why, load in asked:
         answers = {}
         if not why:
-            answer, why = tables.get((server, load), (None, "disaggregated: left out by --disaggregated no"))
+            answer, why = tables.get((server, load), (None, LEFT_OUT))
             answers = {"tables": answer, "roofline": roofline.get((server, load))}
         lines.append(line_of(r, server, load, why, answers))
     mark_contradicted(lines)
