@@ -241,7 +241,7 @@ static void layers_are_launched(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct iteration_terms x = launched(t, &m, &cases[i].l, cases[i].b);
         const struct iteration_time s = iteration_time(&p, &x, NULL);
-        const double untold = cases[i].l.mode == LAUNCHING_UNTOLD;
+        const bool untold = cases[i].l.mode == LAUNCHING_UNTOLD;
         assert_near(x.piece_layers, cases[i].pieces, 0);
         assert_near(x.kernel_layers, cases[i].kernels, 0);
         assert_near(x.kernel_experts, cases[i].kernels, 0); /* every layer has experts */
