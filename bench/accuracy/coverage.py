@@ -27,10 +27,12 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 TWINFER = os.environ.get("TWINFER", os.path.join(ROOT, "build", "twinfer"))
 SERVER = ["model=llama3_8b", "hardware=h100", "log.level=error"]
 # Value and standard deviation of the logarithm: src/profile/read/iteration_params.c, src/calibrate/theta.c.
-PARAMETERS = {"weights_efficiency": (0.85, 0.15), "kv_efficiency": (0.80, 0.3), "activation_efficiency": (0.70, 0.5),
+PARAMETERS = {"weights_efficiency": (0.85, 0.15), "kv_efficiency": (0.88, 0.3), "activation_efficiency": (0.70, 0.5),
               "compute_efficiency": (0.77, 0.2), "attention_efficiency": (0.50, 0.4), "layer_s": (36e-6, 0.7),
-              "iteration_s": (1.5e-3, 0.7), "sequence_s": (15e-6, 1), "chunk_s": (100e-6, 1)}
-OVERHEADS = {"first_token_s": (6e-3, 0.6), "prompt_token_s": (2e-6, 0.8), "completion_s": (1e-3, 0.8)}
+              "row_layer_s": (0.1e-6, 0.7), "iteration_s": (1.5e-3, 0.7), "sequence_s": (15e-6, 1), "chunk_s": (100e-6, 1),
+              "piece_layer_s": (0.22e-3, 0.4), "kernel_layer_s": (0.73e-3, 0.4), "launch_spread": (0.4, 0.5), "cold_launch": (0.19, 0.7),
+              "answer_s": (2e-3, 0.5)}
+OVERHEADS = {"first_token_s": (4.75e-3, 0.6), "prompt_token_s": (2e-6, 0.8), "completion_s": (1e-3, 0.8)}
 FITTED = (("low_rate", 3, 512, 128), ("high_rate", 9, 512, 128))
 PREDICTED = (("other_rate", 6, 512, 128), ("other_lengths", 5, 1024, 200))
 
