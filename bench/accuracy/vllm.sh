@@ -1,56 +1,164 @@
 #!/bin/sh
-# vllm.sh [DATA [OUT]]: how far predictions of a real vLLM are off, as tables of docs/accuracy.md.
+# A real vLLM on this machine's GPU: measured by `twinfer bench`, sealed, and predicted.
 #
-# DATA (../shared/data/vllm_024) has run directories of `twinfer bench engine=openai`, named MODEL_SHAPE: of each model a3 and a12, which
-# calibrate, and others, which are predicted, on their own arrivals and lengths. MODEL_NAME with iterations.log.gz beside it (it_MODEL_SHAPE)
-# calibrates by that log instead. OUT keeps what was computed. MODELS: a word for each model, NAME:GROUP:SEQUENCES, the group of configs/model
-# and --max-num-seqs of its server (0: vLLM's default). HARDWARE (h100): its group. TWINFER names the program (build/twinfer).
+#     bench/accuracy/vllm.sh OUT [record | predict]...
 #
-# In each cell P50, P90: predicted / observed - 1 in %. Inside: cells whose 95 % interval holds the observed value, and the median half-width.
+#   record    of each model a server with its log of iterations; a3, a12 to calibrate on and a12b, the same again; six loads to predict
+#             (same shape at 20/s, long prompts, long answers, 128 at once, bursts, long tails), the first five times for the spread.
+#             OUT/runs/MODEL_LOAD is the run with its part of that log, /metrics before and after, and power where there is a GPU here.
+#             OUT/sealed/MODEL_LOAD, written when a run ends: date, program, sha256 of each file.
+#   predict   without a GPU: each run on its own arrivals and lengths, uncalibrated, calibrated on the latencies of a3 and a12, and on
+#             their logs. OUT/predict/tables.md: errors in %, limits, intervals; what was predicted blind apart from what was seen.
+#
+# The server is yours, one of
+#     VLLM='vllm serve'     a command: MODEL's reference, --served-model-name, --port and so on are added
+#     VLLM_DIR=FOLDER       `run_vllm.sh start NAME [ARGS]` and `stop` in it, which take LOG, PORT, PIDF and WAIT
+#     URL=http://...        one that is up, of one model; SERVER_LOG names its log
+# VLLM_ARGS: further arguments. PORT (8000), WAIT (400 s to come up), MAXLEN (8192). It stays up between calls; the last step ends it.
+# MODELS: a word for each, NAME:GROUP[:SEQUENCES[:REFERENCE]], the group of configs/model, --max-num-seqs (0: vLLM's default), and what
+# `vllm serve` takes (NAME). LOADS: those of record (a3 a12 a12b a20 a20_r2 .. a20_r5 long chat burst bursts tails). HARDWARE (h100): the
+# GPU's group. TWINFER_ARGS: further settings of predictions, as hardware.host_speed=0.75.
+# DATA (OUT/runs): another folder of such runs for predict, as ../shared/data/vllm_024; what has no seal counts as seen.
+#
+# Blind is a prediction by the commit that first opened a run, or an older one; a program with uncommitted changes makes none. Who reads
+# runs by hand before that is not noticed. A rehearsal takes `twinfer serve` for the server where none is named.
 set -eu
-here=$(cd "$(dirname "$0")/../.." && pwd)
-data=${1:-$here/../shared/data/vllm_024}
-tw=${TWINFER:-$here/build/twinfer}
-models=${MODELS:-Llama-3.1-8B:llama3_1_8b:0 Qwen3-30B-A3B:qwen3_30b_a3b:128}
-[ -d "$data" ] || { echo "vllm.sh: $data is not there" >&2; exit 2; }
-[ -x "$tw" ] || { echo "vllm.sh: $tw is not there; ./do build makes it, TWINFER names another" >&2; exit 2; }
-data=$(cd "$data" && pwd)
-out=${2:-$(mktemp -d)}
-mkdir -p "$out"
-[ -n "${2:-}" ] || trap 'rm -rf "$out"' EXIT
-cd "$here"
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/bench/steps.sh"
+. "$root/bench/accuracy/vllm_server.sh"
+. "$root/bench/accuracy/vllm_predict.sh"
+steps_open "$@"
+shift
+hardware=${HARDWARE:-h100}
+models=${MODELS:-$(small 'Llama-3.1-8B:llama3_1_8b Qwen3-30B-A3B:qwen3_30b_a3b:128' micro:micro)}
+runs=$out/runs
 
-# predict LABEL GROUP SEQUENCES FROM CHECK: rows of check.csv; FROM empty: uncalibrated.
-predict() {
-    rm -rf "${out:?}/$1"
-    "$tw" calibrate "hardware=${HARDWARE:-h100}" "model=$2" scheduler=vllm_0_33 "scheduler.batch_cap=$3" scheduler.max_model_len=8192 \
-        ${4:+"from=[$4]"} "check=[$5]" "out=$out/$1" log.level=error >"$out/$1.txt" 2>&1 || [ $? = 5 ] || { cat "$out/$1.txt" >&2; exit 3; }
-    awk -F, -v label="$1" '
-        NR == 1 { next }
-        { run[$1] = 1; error[$1, $3] = $6 }
-        $3 ~ /_p(50|90)$/ { n++; inside += $4 >= $7 && $4 <= $8; half[n] = 100 * ($8 - $7) / 2 / $5 }
-        function cell(r, m) { return sprintf("%+.1f, %+.1f", error[r, m "_p50"], error[r, m "_p90"]) }
-        END {
-            for (r in run) printf "| %s | %s | %s | %s | %s |\n", label, r, cell(r, "ttft"), cell(r, "tpot"), cell(r, "e2e") | "sort"
-            close("sort")
-            for (i = 1; i <= n; i++) for (k = i + 1; k <= n; k++) if (half[k] < half[i]) { x = half[i]; half[i] = half[k]; half[k] = x }
-            printf "| %s | inside %d of %d, half-width %.0f %% | | | |\n", label, inside, n, half[int((n + 1) / 2)]
-        }' "$out/$1/check.csv"
+# model_of WORD: name, group, sequences, reference
+model_of() {
+    IFS=: read -r name group sequences reference <<END
+$1
+END
+    [ -n "$group" ] || { echo "MODELS: '$1' is not NAME:GROUP[:SEQUENCES[:REFERENCE]]" >&2; exit 2; }
+    sequences=${sequences:-0} reference=${reference:-$name}
 }
 
-echo "| calibrated from | run | TTFT | TPOT | E2E |"
-echo "|---|---|---|---|---|"
-for model in $models; do
-    name=${model%%:*} rest=${model#*:}
-    group=${rest%%:*} sequences=${rest#*:}
-    all='' logged=''
-    for run in "$data/${name}"_* "$data/it_${name}"_*; do
-        [ -f "$run/request_metrics.csv" ] || continue
-        all=$all${all:+,}$run
-        [ ! -f "$run/iterations.log.gz" ] || logged=$logged${logged:+,}$run
-    done
-    [ -n "$all" ] || { echo "vllm.sh: no runs of $name in $data" >&2; exit 2; }
-    predict "nothing-$name" "$group" "$sequences" '' "$all"
-    predict "a3_a12-$name" "$group" "$sequences" "$data/${name}_a3,$data/${name}_a12" "$all"
-    [ -z "$logged" ] || predict "log-$name" "$group" "$sequences" "$logged" "$all"
+# The loads: name, seed, requests, then what says their arrivals and lengths (prompts, answers: mean and standard deviation).
+loads='a3 1 150 rate=3 512 256 128 64
+a12 2 420 rate=12 512 256 128 64
+a12b 2 420 rate=12 512 256 128 64
+a20 11 600 rate=20 512 256 128 64
+long 12 120 rate=4 3000 750 64 16
+chat 13 240 rate=8 64 16 400 100
+burst 14 128 static 256 0 128 0
+bursts 15 240 rate=8,burstiness=0.25 512 256 128 64
+tails 16 200 rate=5 800 1000 200 250
+a20_r2 11 600 rate=20 512 256 128 64
+a20_r3 11 600 rate=20 512 256 128 64
+a20_r4 11 600 rate=20 512 256 128 64
+a20_r5 11 600 rate=20 512 256 128 64'
+
+# settings_of LOAD: of its workload
+settings_of() {
+    # shellcheck disable=SC2046  # several words
+    set -- $(printf '%s\n' "$loads" | grep "^$1 ")
+    n=$3 scale=1
+    if [ -n "${REHEARSE:-}" ]; then # calibrations take 50 and more
+        n=12 scale=8
+        case $1 in a3 | a12 | a12b) n=55 ;; esac
+    fi
+    echo "seed=$2 workload=synthetic workload.num_requests=$n"
+    case $4 in
+    static) echo workload.arrival.kind=static ;;
+    *burstiness=*) echo "workload.arrival.kind=gamma workload.arrival.burstiness=${4##*=}" ;;
+    esac
+    case $4 in
+    rate=*)
+        rate=${4#rate=}
+        echo "workload.arrival.rate=$(awk -v r="${rate%%,*}" -v s=$scale 'BEGIN { print r * s }')"
+        ;;
+    esac
+    # shellcheck disable=SC2046  # several words
+    set -- $(for x in $5 $6 $7 $8; do awk -v x="$x" -v s=$scale 'BEGIN { y = int(x / s); print (x > 0 && y < 2 ? 2 : y) }'; done)
+    if [ "$2$4" = 00 ]; then
+        echo "workload.lengths.kind=fixed workload.lengths.prefill_tokens=$1 workload.lengths.decode_tokens=$3"
+    else
+        echo "workload.lengths.kind=lognormal workload.lengths.prefill_tokens=$1 workload.lengths.prefill_stddev=$2" \
+            "workload.lengths.decode_tokens=$3 workload.lengths.decode_stddev=$4"
+    fi
+}
+
+power() { # energy.record where the server's GPU is in this machine
+    case ${ENERGY:-$(nvidia-smi -L >/dev/null 2>&1 && echo yes || echo no)} in
+    yes) echo energy.record=true ;;
+    esac
+}
+
+# recorded MODEL LOAD [ARG]...: a run, sealed
+recorded() {
+    model_of "$1"
+    load=$2
+    shift 2
+    server_up "$name" "$group" "$sequences" "$reference" "$@"
+    to=$runs/${name}_$load
+    rm -rf "$to" "$out/sealed/${name}_$load" "$out/opened/${name}_$load" "$out/server/metrics"
+    mkdir -p "$runs" "$out/sealed"
+    fetch "$url/metrics" >"$out/server/metrics" || :
+    from=$(server_log_size)
+    code=0 # 5: kept, with its reason
+    # shellcheck disable=SC2046  # several words
+    "$tw" bench engine=openai "url=$url" client.prompts=ids "model=$group" "hardware=$hardware" $(settings_of "$load") $(power) \
+        "out=$to" || code=$?
+    [ $code = 0 ] || [ $code,"${REHEARSE:-}" = 5,1 ] || return $code
+    server_log_part "$to/iterations.log" "$from"
+    fetch "$url/metrics" >"$to/metrics_after.txt" || :
+    mv "$out/server/metrics" "$to/metrics_before.txt"
+    server_facts >"$runs/$name.facts"
+    settings_of_server >"$runs/$name.settings"
+    sealed "${name}_$load"
+    awk -F, -v what="$name, $load" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["status"] == "ok" { n++ } END { print what ": " n " of " NR - 1 " requests" }' "$to/request_metrics.csv" | figure
+}
+
+# Settings of a simulation that its log tells.
+settings_of_server() {
+    echo "scheduler.batch_cap=$(small "$sequences" 32)"
+    echo "scheduler.max_model_len=$(small "${MAXLEN:-8192}" 1024)"
+    kv=$(sed -n 's/.*GPU KV cache size: \([0-9,]*\) tokens.*/\1/p' "$runs/$name.facts" | tr -d , | tail -n 1)
+    [ -z "${REHEARSE:-}" ] || kv=9600
+    [ -z "$kv" ] || echo "scheduler.num_blocks=$((kv / 16))"
+}
+
+sealed() { # RUN
+    {
+        echo "date $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+        echo "program $("$tw" --version)"
+        echo "server $(tr '\n' ' ' <"$out/server/words")$(fetch "$url/version" 2>/dev/null || :)"
+        (cd "$runs/$1" && find . -type f | LC_ALL=C sort | sed 's|^\./||' | while read -r file; do sha256sum "$file"; done)
+    } >"$out/sealed/$1"
+}
+
+steps_begin "$@"
+[ $# -gt 0 ] || set -- record predict
+for piece in "$@"; do
+    case $piece in
+    record)
+        [ -z "${URL:-}" ] || [ "${models#* }" = "$models" ] || { echo "URL is a server of one model: MODELS names it" >&2; exit 2; }
+        for model in $models; do
+            for load in ${LOADS:-$(printf '%s\n' "$loads" | cut -d' ' -f1)}; do
+                step "${model%%:*}-$load" "$(small 60 5)" "$(small 560 120)" recorded "$model" "$load"
+            done
+        done
+        ;;
+    predict)
+        for model in $models; do
+            for basis in uncalibrated latencies log; do
+                step "${model%%:*}-$basis" 20 300 predicted "$model" $basis
+            done
+        done
+        step tables 1 30 tables
+        ;;
+    *) no_piece "$piece" ;;
+    esac
 done
+[ -n "$steps_late" ] || server_down # else the next call goes on with it
+steps_end

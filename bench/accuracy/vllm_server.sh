@@ -1,0 +1,143 @@
+# shellcheck shell=sh disable=SC2154  # out, tw, root, step_name are the caller's
+# Sourced by bench/accuracy/vllm.sh: one server at a time, started where it is not up and left up between steps and calls.
+#
+#     server_up NAME GROUP SEQUENCES REFERENCE [ARG]...   leaves url and log; the same words again find it up
+#     server_down                                         ends one that was started here
+#     server_log_part FILE FROM                           its iterations since byte FROM of the log, as .gz
+#
+# OUT/server holds what stands of it: `words` (those of server_up), `url`, `log` (a path), `stop` (how it ends: folder, group or
+# nothing), `pid`.
+
+# server_named: what of URL, VLLM_DIR, VLLM is there, else the stand-in of a rehearsal.
+server_kind() {
+    if [ -n "${URL:-}" ]; then echo url
+    elif [ -n "${VLLM_DIR:-}" ]; then echo folder
+    elif [ -n "${VLLM:-}" ]; then echo command
+    elif [ -n "${REHEARSE:-}" ]; then echo stand_in
+    else
+        echo "no server: VLLM_DIR=FOLDER with run_vllm.sh, VLLM='vllm serve', or URL=http://... of one that is up; --help tells" >&2
+        return 4
+    fi
+}
+
+fetch() { # URL: to standard output; fails as the server does
+    if command -v curl >/dev/null 2>&1; then
+        curl -sf --noproxy '*' --max-time 20 "$1"
+    else
+        "$python" -S -c 'import sys, urllib.request as u
+sys.stdout.buffer.write(u.build_opener(u.ProxyHandler({})).open(sys.argv[1], timeout=20).read())' "$1" 2>/dev/null
+    fi
+}
+
+answers() { # URL: has models, so it is up
+    fetch "$1/v1/models" >/dev/null 2>&1
+}
+
+server_up() { # NAME GROUP SEQUENCES REFERENCE [ARG]...
+    at=$out/server
+    mkdir -p "$at"
+    words="$(server_kind) $*"
+    if [ "$(cat "$at/words" 2>/dev/null)" = "$words" ] && url=$(cat "$at/url") && answers "$url"; then
+        log=$(cat "$at/log")
+        return
+    fi
+    server_down
+    rm -f "$at/words"
+    begin=$(date +%s)
+    name=$1 group=$2 sequences=$3 reference=$4
+    shift 4
+    [ "$sequences" = 0 ] || set -- --max-num-seqs "$sequences" "$@"
+    set -- --enable-logging-iteration-details --max-model-len "${MAXLEN:-8192}" "$@"
+    log=$at/$name.log
+    url=http://127.0.0.1:${PORT:-8000}
+    case $(server_kind) in
+    url)
+        url=${URL%/} log=${SERVER_LOG:-}
+        echo nothing >"$at/stop"
+        answers "$url" || { echo "nothing answers at $url/v1/models" >&2; return 4; }
+        ;;
+    folder)
+        echo folder >"$at/stop"
+        # shellcheck disable=SC2086  # several words
+        LOG=$log PIDF=$at/pid PORT=${PORT:-8000} MAXLEN=${MAXLEN:-8192} WAIT=${WAIT:-400} \
+            bash "$VLLM_DIR/run_vllm.sh" start "$name" "$@" ${VLLM_ARGS:-}
+        ;;
+    command)
+        # shellcheck disable=SC2086  # several words
+        in_the_background sh -c "exec $VLLM \"\$@\"" sh "$reference" --served-model-name "$name" --host 127.0.0.1 \
+            --port "${PORT:-8000}" "$@" ${VLLM_ARGS:-}
+        await_server
+        ;;
+    stand_in) # twinfer's own, at the pace of that model on that GPU; any free port
+        in_the_background "$tw" serve log.level=error engine=sim "model=$group" "hardware=$hardware" predictor=roofline \
+            scheduler=vllm_0_33 scheduler.num_blocks=600 scheduler.batch_cap=32 scheduler.max_model_len=1024 chat_template=none \
+            server.port=0 "out=$at/served-$begin"
+        url=''
+        await_server
+        ;;
+    esac
+    echo "$url" >"$at/url"
+    echo "$log" >"$at/log"
+    echo "$words" >"$at/words"
+    echo "$name: server up after $(($(date +%s) - begin)) s at $url"
+}
+
+# A process group of its own, which outlives the step.
+in_the_background() {
+    echo group >"$at/stop"
+    setsid "$@" >"$log" 2>&1 </dev/null &
+    echo $! >"$at/pid"
+}
+
+await_server() {
+    until=$(($(date +%s) + ${WAIT:-400}))
+    while :; do
+        [ -n "$url" ] || url=$(sed -n 's/^listening *//p' "$log")
+        [ -z "$url" ] || ! answers "$url" || return 0
+        kill -0 "$(cat "$at/pid")" 2>/dev/null || break
+        [ "$(date +%s)" -lt "$until" ] || { echo "no answer in ${WAIT:-400} s"; break; }
+        sleep 0.5
+    done
+    { echo "the server did not come up; the end of $log:"; tail -n 20 "$log" | cut -c1-300; } >&2
+    server_down
+    return 4
+}
+
+server_down() {
+    at=$out/server
+    [ -f "$at/stop" ] || return 0
+    how=$(cat "$at/stop")
+    rm -f "$at/words" "$at/stop"
+    case $how in
+    folder) PIDF=$at/pid LOG=$at/log.txt bash "$VLLM_DIR/run_vllm.sh" stop >/dev/null 2>&1 || : ;;
+    group)
+        pid=$(cat "$at/pid")
+        kill -TERM "-$pid" 2>/dev/null || return 0
+        for _ in $(seq 60); do
+            kill -0 "-$pid" 2>/dev/null || return 0
+            sleep 0.5
+        done
+        kill -KILL "-$pid" 2>/dev/null || :
+        ;;
+    esac
+}
+
+server_log_size() {
+    if [ -n "$log" ] && [ -f "$log" ]; then wc -c <"$log"; else echo 0; fi
+}
+
+# The lines come a little behind the tokens they tell of.
+server_log_part() { # FILE FROM
+    [ -n "$log" ] && [ -f "$log" ] || return 0
+    sleep "$(small 1 0.1)"
+    tail -c "+$(($2 + 1))" "$log" | grep -a 'Iteration(' >"$1" || { rm -f "$1"; return 0; }
+    gzip -nf "$1"
+}
+
+# What the server said of itself: tokens of its KV cache, versions, kinds of attention.
+server_facts() {
+    echo "version $(fetch "$url/version" 2>/dev/null || :)"
+    [ -n "$log" ] && [ -f "$log" ] || return 0
+    grep -aE 'GPU KV cache size|Using .*backend|Available KV cache|max_num_batched_tokens|non-default args|Asynchronous scheduling|Graph capturing finished' \
+        "$log" | cut -c1-300 || :
+}
