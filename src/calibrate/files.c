@@ -106,6 +106,15 @@ static const char *source_of(struct arena *a, const struct calibrate_input *in)
     return text;
 }
 
+/* Launching that the fit did not count: it is in the durations that were fitted, or nothing is
+ * known of it. */
+static bool untold(const struct calibrate_fit *f, int i)
+{
+    return f->held[i] && (i == ITERATION_PIECE_LAYER_S || i == ITERATION_KERNEL_LAYER_S ||
+                          i == ITERATION_KERNEL_EXPERTS_S || i == ITERATION_LAUNCH_SPREAD ||
+                          i == ITERATION_COLD_LAUNCH || i == ITERATION_ANSWER_S);
+}
+
 static struct node *calibration_node(struct arena *a, const struct calibrate_written *w,
                                      const struct calibrate_input *in,
                                      const struct calibrate_fit *f)
@@ -128,7 +137,7 @@ static struct node *calibration_node(struct arena *a, const struct calibrate_wri
                            .residual = residual,
                            .source = source_of(a, in)};
     for (int i = 0; i < ITERATION_PARAMS; i++) {
-        const double value = exp(f->theta.ln[i]), sd = sqrt(f->covariance[i][i]);
+        const double value = untold(f, i) ? 0 : exp(f->theta.ln[i]), sd = sqrt(f->covariance[i][i]);
         c.param[i] = (struct calibrated_param){.value = value,
                                                .sd = sd,
                                                .low = value * exp(-Z95 * sd),

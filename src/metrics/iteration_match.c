@@ -161,8 +161,14 @@ static enum st keep(struct walk *w, struct iteration_match *out, struct err *e)
         out->n_known += out->of[i].known;
     for (size_t i = 0; i < w->run->n_requests; i++)
         out->n_found += out->first[i] != ITERATION_NONE && out->last[i] != ITERATION_NONE;
-    if (2 * out->n_known >= out->n && out->n_found)
+    const bool agrees = 2 * out->n_known >= out->n && out->n_found;
+    if (agrees && walk_over(w))
         return ST_OK;
+    if (agrees) {
+        err_set(e, ST_INPUT, "%s ends before the run %s does: it holds %zu of its %zu requests",
+                w->log->path, w->run->dir, out->n_found, w->run->n_requests);
+        return err_hint(e, "give the whole log of the run");
+    }
     return not_of_this_run(
         w,
         arena_printf(w->a, "%zu of %zu iterations agree with its requests; %s", out->n_known,

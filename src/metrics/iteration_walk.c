@@ -5,7 +5,7 @@
 
 /* LOOK_AHEAD: iterations with prompts that decide how to go on behind one that does not agree.
  * CACHE_UNIT divides what a prefix cache holds of a prompt: vLLM's smallest block. */
-enum { LOOK_AHEAD = 8, CACHE_UNIT = 16 };
+enum { LOOK_AHEAD = 8, CACHE_UNIT = 16, GUESSES_MOST = 64 };
 
 /* What the context part of an iteration is. */
 struct context {
@@ -228,7 +228,7 @@ static bool resume(struct walk *w, int64_t n, int64_t tokens)
         tokens -= has;
         add_chunk(w, x->request, 0, has, true);
     }
-    if (w->s.preempted == 0)
+    if (w->out && w->s.preempted == 0)
         w->unresolved = ITERATION_NONE;
     return tokens == 0;
 }
@@ -305,7 +305,8 @@ int walk_agreeing(struct walk *w, size_t i, int most)
  * behind it agree; of others' requests 0. */
 static size_t guess_taken(struct walk *w, size_t i)
 {
-    const size_t most = (size_t)w->log->of[i].context_requests;
+    const size_t told = (size_t)w->log->of[i].context_requests;
+    const size_t most = told < GUESSES_MOST ? told : GUESSES_MOST;
     struct iteration_match *const out = w->out;
     const struct state before = w->s;
     struct row *rows = arena_copy(w->a, before.rows, before.n * sizeof *rows);

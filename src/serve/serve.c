@@ -42,7 +42,7 @@ struct loop {
     int64_t taken;         /* requests */
     struct moment arrived; /* planned moment of the one taken last */
 
-    struct front front;          /* virtual clock */
+    struct front *fronts;        /* [n_replicas], on the virtual clock; NULL = none */
     struct transfers *transfers; /* NULL without disaggregation */
     VEC(struct pending) heap;    /* virtual clock: by due_s, then seq */
     uint64_t seq;
@@ -184,24 +184,40 @@ static enum st look(struct loop *l, struct err *e)
     return look_ahead(l, e);
 }
 
-/* The request reaches its replica. */
-static void hand_over(struct loop *l, struct request *q, double now_s)
+/* The request reaches its replica's engine. */
+static void hand_over(struct loop *l, struct replica *r, struct request *q, double now_s)
+{
+    replica_enqueue(r, q, now_s);
+    if (!(r->in_flight && l->run.sched->traits & SCHED_ARRIVALS_WAIT))
+        mark_dirty(l, r);
+}
+
+static void route(struct loop *l, struct request *q)
 {
     const int32_t n = l->transfers ? l->run.p->prefill_replicas : l->n_replicas;
     const int32_t i = l->router->pick(&l->routing, l->replicas, n, q);
     l->routing.routed++;
-    replica_enqueue(&l->replicas[i], q, now_s);
-    if (!(l->replicas[i].in_flight && l->run.sched->traits & SCHED_ARRIVALS_WAIT))
-        mark_dirty(l, &l->replicas[i]);
+    if (l->fronts)
+        front_take(&l->fronts[i], q, q->w.arrival_s);
+    else
+        hand_over(l, &l->replicas[i], q, q->w.arrival_s);
+}
+
+/* When a front is done with a request; INFINITY = none has any. */
+static double fronts_next_s(const struct loop *l)
+{
+    double next_s = INFINITY;
+    for (int32_t i = 0; l->fronts && i < l->n_replicas; i++)
+        next_s = fmin(next_s, front_next_s(&l->fronts[i]));
+    return next_s;
 }
 
 static void hand_over_ready(struct loop *l, double now_s)
 {
-    if (front_next_s(&l->front) > now_s)
-        return;
-    for (size_t i = 0; i < l->front.held.n; i++)
-        hand_over(l, l->front.held.p[i], now_s);
-    l->front.held.n = 0;
+    struct request *q;
+    for (int32_t i = 0; l->fronts && i < l->n_replicas; i++)
+        while ((q = front_pop(&l->fronts[i], now_s)))
+            hand_over(l, &l->replicas[i], q, now_s);
 }
 
 static enum st take_in(struct loop *l, double now_s, struct err *e)
@@ -217,10 +233,8 @@ static enum st take_in(struct loop *l, double now_s, struct err *e)
         if (q->reject != REJECT_NONE) {
             reject(l, q);
             progress(l);
-        } else if (l->front.s > 0) {
-            front_take(&l->front, q, q->w.arrival_s);
         } else {
-            hand_over(l, q, q->w.arrival_s);
+            route(l, q);
         }
         TRY(look_ahead(l, e));
     }
@@ -490,8 +504,7 @@ static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
     double t = l->heap.n ? l->heap.p[0].due_s : INFINITY;
     if (arrivals && l->next.s < t)
         t = l->next.s;
-    if (front_next_s(&l->front) < t)
-        t = front_next_s(&l->front);
+    t = fmin(t, fronts_next_s(l));
     if (l->transfers && transfers_next_s(l->transfers) < t)
         t = transfers_next_s(l->transfers);
     clock_advance_s(l->clock, t);
@@ -588,7 +601,7 @@ static enum st run_loop(struct loop *l, struct err *e)
         TRY(look_ahead(l, e));
     if (!l->clock->is_virtual)
         clock_restart(l->clock);
-    while (more_may_come(l) || isfinite(l->next.s) || l->front.held.n || l->in_flight) {
+    while (more_may_come(l) || isfinite(l->next.s) || isfinite(fronts_next_s(l)) || l->in_flight) {
         TRY(step(l, true, e));
         if (stopped(l))
             break;
@@ -675,7 +688,8 @@ static void close_loop(struct loop *l)
     n->concurrency_peak = l->release.peak;
     n->sessions = l->release.n_sessions;
     release_free(&l->release);
-    front_free(&l->front);
+    for (int32_t i = 0; l->fronts && i < l->n_replicas; i++)
+        front_free(&l->fronts[i]);
     for (size_t i = 0; i < l->run.said.n; i++)
         mem_free(l->run.said.p[i].ids);
     vec_free(&l->run.said);
@@ -704,8 +718,7 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
         .stop = stop,
         .n_replicas = p->replicas,
         .seq = 1, /* 0: before all completions of that time */
-        .router = router_find(p->router),
-        .front = {.s = clock->is_virtual ? p->overheads.front_s : 0}};
+        .router = router_find(p->router)};
     const struct release_params from = {.self = source->self,
                                         .next = source->next,
                                         .live = source->live != NULL,
@@ -722,6 +735,11 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
     l.replicas = arena_array(a, struct replica, l.n_replicas);
     for (int32_t i = 0; i < l.n_replicas; i++)
         replica_init(&l.replicas[i], &l.run, i, executors[i]);
+    if (clock->is_virtual && p->overheads.front_s > 0) {
+        l.fronts = arena_array(a, struct front, l.n_replicas);
+        for (int32_t i = 0; i < l.n_replicas; i++)
+            l.fronts[i].s = p->overheads.front_s;
+    }
     struct transfers transfers;
     if (p->prefill_replicas) {
         transfers_init(&transfers, a, p);

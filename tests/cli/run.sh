@@ -13,6 +13,10 @@ mkdir "$work/in"
 
 (cd "$work/in" && sh -u "$case/cmd" >"$work/out.raw" 2>"$work/err.raw")
 code=$?
+if [ $code = 77 ]; then # it says what is missing here
+    cat "$work/out.raw"
+    exit 77
+fi
 
 for s in out err; do
     # whether the machine is busy is not for a golden file to say, nor how far a stage was after 10 s

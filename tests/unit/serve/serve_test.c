@@ -516,7 +516,7 @@ static void overheads_are_no_work(void **state)
 }
 
 /* The front shares its time among what is there: two at once reach the engine together, a third
- * that comes meanwhile holds them up, one behind them is alone; their latencies hold the wait. */
+ * that comes meanwhile slows them, one behind them is alone; their latencies hold the wait. */
 static void the_front_of_a_server_is_shared(void **state)
 {
     (void)state;
@@ -534,7 +534,8 @@ static void the_front_of_a_server_is_shared(void **state)
          .num_prefill_tokens = 4,
          .num_decode_tokens = 1},
     };
-    static const int64_t ready_ns[] = {750 * NS_PER_MS, 750 * NS_PER_MS, 750 * NS_PER_MS,
+    /* the third is ready at 0.75 s, in the batch of the two, which takes 1 s */
+    static const int64_t ready_ns[] = {600 * NS_PER_MS, 600 * NS_PER_MS, 1600 * NS_PER_MS,
                                        900 * NS_PER_S + 250 * NS_PER_MS};
     struct harness h = with(four, 4);
     h.p.overheads = (struct serve_overheads){.front_s = 0.25};
