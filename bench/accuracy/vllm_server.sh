@@ -59,7 +59,7 @@ server_up() { # NAME GROUP SEQUENCES REFERENCE [ARG]...
     folder)
         echo folder >"$at/stop"
         # shellcheck disable=SC2086  # several words
-        LOG=$log PIDF=$at/pid PORT=${PORT:-8000} MAXLEN=${MAXLEN:-8192} WAIT=${WAIT:-400} \
+        LOG=$log PIDF=$at/pid PORT=${PORT:-8000} MAXLEN=${MAXLEN:-8192} WAIT=${WAIT:-400} env -u MODELS \
             bash "$VLLM_DIR/run_vllm.sh" start "$name" "$@" ${VLLM_ARGS:-}
         ;;
     command)
@@ -109,7 +109,7 @@ server_down() {
     how=$(cat "$at/stop")
     rm -f "$at/words" "$at/stop"
     case $how in
-    folder) PIDF=$at/pid LOG=$at/log.txt bash "$VLLM_DIR/run_vllm.sh" stop >/dev/null 2>&1 || : ;;
+    folder) PIDF=$at/pid LOG=$at/log.txt env -u MODELS bash "$VLLM_DIR/run_vllm.sh" stop >/dev/null 2>&1 || : ;;
     group)
         pid=$(cat "$at/pid")
         kill -TERM "-$pid" 2>/dev/null || return 0
