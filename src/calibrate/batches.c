@@ -310,16 +310,7 @@ static void add_block(const struct batch_problem *x, size_t from, double hessian
 static void equations(const struct batch_problem *x, const struct theta *t,
                       double hessian[THETAS][THETAS], double gradient[THETAS])
 {
-    const struct theta_prior *prior = x->prior;
-    for (int i = 0; i < THETAS; i++) {
-        gradient[i] = 0;
-        for (int j = 0; j < THETAS; j++) {
-            bool held = prior->held[i] || prior->held[j];
-            hessian[i][j] = held ? 0 : prior->precision[i][j];
-            if (!held)
-                gradient[i] += prior->precision[i][j] * (t->ln[j] - prior->mean.ln[j]);
-        }
-    }
+    theta_prior_equations(x->prior, t, hessian, gradient);
     for (size_t from = 0; from < x->n; from += x->block)
         add_block(x, from, hessian, gradient);
 }

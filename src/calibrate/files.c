@@ -110,9 +110,7 @@ static const char *source_of(struct arena *a, const struct calibrate_input *in)
  * known of it. */
 static bool untold(const struct calibrate_fit *f, int i)
 {
-    return f->held[i] && (i == ITERATION_PIECE_LAYER_S || i == ITERATION_KERNEL_LAYER_S ||
-                          i == ITERATION_KERNEL_EXPERTS_S || i == ITERATION_LAUNCH_SPREAD ||
-                          i == ITERATION_COLD_LAUNCH || i == ITERATION_ANSWER_S);
+    return f->held[i] && iteration_param_is(i, ITERATION_OF_LAUNCHING);
 }
 
 static struct node *calibration_node(struct arena *a, const struct calibrate_written *w,

@@ -222,20 +222,9 @@ static double weight(double r, double outlier)
     return 1 / (1 + square(r / outlier));
 }
 
-static double prior_loss(const struct theta_prior *prior, const struct theta *t)
-{
-    double s = 0;
-    for (int i = 0; i < THETAS; i++)
-        for (int j = 0; j < THETAS; j++)
-            if (!prior->held[i] && !prior->held[j])
-                s += (t->ln[i] - prior->mean.ln[i]) * prior->precision[i][j] *
-                     (t->ln[j] - prior->mean.ln[j]);
-    return s;
-}
-
 static double objective(const struct problem *x, const struct theta *t, const double *r)
 {
-    double s = prior_loss(x->p->prior, t);
+    double s = 2 * theta_prior_loss(x->p->prior, t); /* as the loss, of r^2 */
     for (size_t i = 0; i < x->n; i++)
         s += loss(r[i], x->outlier);
     return s;
@@ -348,15 +337,7 @@ static void normal_equations(const struct problem *x, const struct theta *t, con
                              const double *jacobian, double hessian[THETAS][THETAS],
                              double gradient[THETAS])
 {
-    const struct theta_prior *prior = x->p->prior;
-    for (int i = 0; i < THETAS; i++) {
-        gradient[i] = 0;
-        for (int j = 0; j < THETAS; j++) {
-            hessian[i][j] = prior->held[i] || prior->held[j] ? 0 : prior->precision[i][j];
-            if (!prior->held[i] && !prior->held[j])
-                gradient[i] += prior->precision[i][j] * (t->ln[j] - prior->mean.ln[j]);
-        }
-    }
+    theta_prior_equations(x->p->prior, t, hessian, gradient);
     for (size_t k = 0; k < x->n; k++) {
         const double w = weight(r[k], x->outlier);
         for (int i = 0; i < THETAS; i++) {

@@ -103,9 +103,8 @@ static double *value_at(struct observed_series of[OBSERVED_METRICS], int k)
  * data said nothing of it, what the prior leaves open would be drawn long enough to show. */
 static bool is_hidden(const struct trial *f, const struct calibrate_fit *fit, int i)
 {
-    bool host = i == ITERATION_ITERATION_S || i == ITERATION_SEQUENCE_S || i == ITERATION_CHUNK_S ||
-                i == ITERATION_TOKEN_S;
-    return host && f->serve.async == ASYNC_OVERLAP && fit->told[i] > 0.5;
+    return iteration_param_is(i, ITERATION_OF_STEP) && f->serve.async == ASYNC_OVERLAP &&
+           fit->told[i] > 0.5;
 }
 
 /* What an iteration takes is linear in its times and in the reciprocals of its efficiencies, and so
@@ -114,9 +113,9 @@ static bool is_hidden(const struct trial *f, const struct calibrate_fit *fit, in
 static double moved(int i, double ln, double by)
 {
     static const double most = 0.9;
-    if (i == THETA_SPREAD || i == ITERATION_LAUNCH_SPREAD || i == ITERATION_COLD_LAUNCH)
-        return ln + by;
-    return *theta_unit(i) == 's' ? ln + log1p(fmax(by, -most)) : ln - log1p(fmax(-by, -most));
+    if (iteration_param_is(i, ITERATION_EFFICIENCY))
+        return ln - log1p(fmax(-by, -most));
+    return *theta_unit(i) == 's' ? ln + log1p(fmax(by, -most)) : ln + by;
 }
 
 /* Parameters drawn from the fit, in pairs that mirror each other. */

@@ -73,26 +73,13 @@ double theta_spread(const struct theta *t)
 /* Whether any batch of the model depends on the parameter. */
 static bool counts(const struct iteration_shape *s, int i)
 {
-    switch (i) {
-    case ITERATION_LINK_EFFICIENCY:
-    case ITERATION_COLLECTIVE_S:
-        return s->tp > 1 || s->groups > 1 || s->stages > 1;
-    case ITERATION_EXPERTS_WEIGHTS_EFFICIENCY:
-    case ITERATION_EXPERTS_EFFICIENCY:
-    case ITERATION_EXPERTS_LAYER_S:
-        return s->experts > 0;
-    case ITERATION_PIECE_LAYER_S:
+    if (iteration_param_is(i, ITERATION_OF_LINKS) && s->tp == 1 && s->groups == 1 && s->stages == 1)
+        return false;
+    if (iteration_param_is(i, ITERATION_OF_EXPERTS) && s->experts == 0)
+        return false;
+    if (i == ITERATION_PIECE_LAYER_S)
         return launching_has_pieces(&s->launching);
-    case ITERATION_KERNEL_LAYER_S:
-    case ITERATION_LAUNCH_SPREAD:
-    case ITERATION_COLD_LAUNCH:
-    case ITERATION_ANSWER_S:
-        return s->launching.mode != LAUNCHING_UNTOLD;
-    case ITERATION_KERNEL_EXPERTS_S:
-        return s->experts > 0 && s->launching.mode != LAUNCHING_UNTOLD;
-    default:
-        return true;
-    }
+    return !iteration_param_is(i, ITERATION_OF_LAUNCHING) || s->launching.mode != LAUNCHING_UNTOLD;
 }
 
 /* Attention reads the keys of one head for all of its queries; where each query has a head of its
@@ -139,5 +126,29 @@ void theta_clamp(struct theta *t)
             t->ln[i] = log(max);
         if (min > 0 && t->ln[i] < log(min))
             t->ln[i] = log(min);
+    }
+}
+
+double theta_prior_loss(const struct theta_prior *p, const struct theta *t)
+{
+    double s = 0;
+    for (int i = 0; i < THETAS; i++)
+        for (int j = 0; j < THETAS; j++)
+            if (!p->held[i] && !p->held[j])
+                s += p->precision[i][j] * (t->ln[i] - p->mean.ln[i]) * (t->ln[j] - p->mean.ln[j]);
+    return s / 2;
+}
+
+void theta_prior_equations(const struct theta_prior *p, const struct theta *t,
+                           double hessian[THETAS][THETAS], double gradient[THETAS])
+{
+    for (int i = 0; i < THETAS; i++) {
+        gradient[i] = 0;
+        for (int j = 0; j < THETAS; j++) {
+            const bool held = p->held[i] || p->held[j];
+            hessian[i][j] = held ? 0 : p->precision[i][j];
+            if (!held)
+                gradient[i] += p->precision[i][j] * (t->ln[j] - p->mean.ln[j]);
+        }
     }
 }

@@ -44,6 +44,12 @@ struct theta_prior {
 void theta_prior_roofline(const struct model *m, const struct iteration_shape *shape,
                           struct theta_prior *out);
 
+/* Minus the logarithm of the prior's density, but for a constant, and its share of the normal
+ * equations: sets hessian and gradient, where data add theirs. */
+double theta_prior_loss(const struct theta_prior *p, const struct theta *t);
+void theta_prior_equations(const struct theta_prior *p, const struct theta *t,
+                           double hessian[THETAS][THETAS], double gradient[THETAS]);
+
 /* Values as they are kept within the ranges of iteration.h. */
 void theta_clamp(struct theta *t);
 

@@ -128,20 +128,11 @@ static enum st check_format(const char *path, const char *what, enum precision s
 
 /* Files may leave out what they do not speak of: experts that are as other GEMMs, and launching
  * that takes no time. */
-static bool may_be_missing(int i)
-{
-    return i == ITERATION_EXPERTS_WEIGHTS_EFFICIENCY || i == ITERATION_EXPERTS_EFFICIENCY ||
-           i == ITERATION_EXPERTS_LAYER_S || i == ITERATION_ROW_LAYER_S ||
-           i == ITERATION_PIECE_LAYER_S || i == ITERATION_KERNEL_LAYER_S ||
-           i == ITERATION_KERNEL_EXPERTS_S || i == ITERATION_LAUNCH_SPREAD ||
-           i == ITERATION_COLD_LAUNCH || i == ITERATION_ANSWER_S;
-}
-
 static void set_missing(struct calibrated *c, const struct node *map)
 {
     const struct node *params = node_find(map, "parameters");
     for (int i = 0; params && i < ITERATION_PARAMS; i++)
-        if (may_be_missing(i) && !node_find(params, iteration_param_table[i].name))
+        if (iteration_param_is(i, ITERATION_OPTIONAL) && !node_find(params, iteration_param_table[i].name))
             c->param[i] = (struct calibrated_param){
                 .value = i == ITERATION_EXPERTS_EFFICIENCY
                              ? c->param[ITERATION_COMPUTE_EFFICIENCY].value
@@ -157,7 +148,7 @@ static enum st check_ranges(const struct calibrated *c, const struct node *map, 
         const struct iteration_param_info *info = &iteration_param_table[i];
         const struct node *given = node_find(params, info->name);
         double v = c->param[i].value;
-        if (!given && may_be_missing(i))
+        if (!given && iteration_param_is(i, ITERATION_OPTIONAL))
             continue;
         if (!given)
             return node_err(params ? params : map, ST_INPUT, e, "parameters.%s: missing",
@@ -264,11 +255,11 @@ static void root_of(const struct calibrated *c, double l[ITERATION_PARAMS][ITERA
     }
 }
 
+/* Host time beside the device that no data told: what the prior leaves open would be drawn long
+ * enough to show. */
 static bool is_hidden_host(const struct calibrated *c, int i)
 {
-    const bool host = i == ITERATION_ITERATION_S || i == ITERATION_SEQUENCE_S ||
-                      i == ITERATION_CHUNK_S || i == ITERATION_TOKEN_S;
-    return host && !c->param[i].fitted;
+    return iteration_param_is(i, ITERATION_OF_STEP) && !c->param[i].fitted;
 }
 
 struct calibrated *calibrated_drawn(struct arena *a, const struct calibrated *c, uint64_t seed)
@@ -287,9 +278,7 @@ struct calibrated *calibrated_drawn(struct arena *a, const struct calibrated *c,
             by += l[i][j] * z[j];
         if (is_hidden_host(c, i))
             continue;
-        const bool efficiency =
-            *info->unit == '1' && i != ITERATION_LAUNCH_SPREAD && i != ITERATION_COLD_LAUNCH;
-        *v = efficiency ? *v / (1 + fmax(-by, -most)) : *v * (1 + fmax(by, -most));
+        *v = iteration_param_is(i, ITERATION_EFFICIENCY) ? *v / (1 + fmax(-by, -most)) : *v * (1 + fmax(by, -most));
         *v = fmin(fmax(*v, info->min), info->max);
     }
     if (c->first_use_s > 0 && c->first_use_sd_s > 0)

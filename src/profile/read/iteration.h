@@ -68,8 +68,7 @@
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 /* Efficiencies are fractions of a peak, in (0, 1.2]; launch_spread and cold_launch are numbers;
- * others are seconds,
- * >= 0. */
+ * others are seconds, >= 0. */
 enum iteration_param {
     ITERATION_WEIGHTS_EFFICIENCY,         /* of hardware.dram_gb_per_s, reading weights */
     ITERATION_EXPERTS_WEIGHTS_EFFICIENCY, /* the same, of experts */
@@ -100,6 +99,17 @@ struct iteration_params {
     double v[ITERATION_PARAMS];
 };
 
+/* What a parameter belongs to. */
+enum {
+    ITERATION_OF_HOST = 1,      /* a time of the host: it follows the host's speed */
+    ITERATION_OF_STEP = 2,      /* of the host's work beside the device, before it launches */
+    ITERATION_OF_LAUNCHING = 4, /* counts where it is known how the engine launches */
+    ITERATION_OF_EXPERTS = 8,   /* counts for models with experts */
+    ITERATION_OF_LINKS = 16,    /* counts for more than one device */
+    ITERATION_EFFICIENCY = 32,  /* a fraction of a peak */
+    ITERATION_OPTIONAL = 64,    /* files of before it was known have no such parameter */
+};
+
 /* A row per parameter: what files and tables call it, its range, and how far the defaults may be
  * off. */
 struct iteration_param_info {
@@ -107,8 +117,10 @@ struct iteration_param_info {
     const char *unit; /* "1" or "s" */
     double min, max;
     double default_sd; /* of ln(true / default): a prior for fits */
+    unsigned of;       /* flags of above */
     const char *help;  /* with the source of the default */
 };
+bool iteration_param_is(int i, unsigned of); /* has one of these flags */
 extern const struct iteration_param_info iteration_param_table[ITERATION_PARAMS];
 bool iteration_param_find(struct sv name, enum iteration_param *out);
 

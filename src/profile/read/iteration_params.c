@@ -4,50 +4,65 @@
 #define EFFICIENCY 1e-3, 1.2
 #define SECONDS    0, 10
 
+enum {
+    HOST = ITERATION_OF_HOST,
+    STEP = ITERATION_OF_STEP,
+    LAUNCHING = ITERATION_OF_LAUNCHING,
+    EXPERTS = ITERATION_OF_EXPERTS,
+    LINKS = ITERATION_OF_LINKS,
+    EFF = ITERATION_EFFICIENCY,
+    OPTIONAL = ITERATION_OPTIONAL,
+};
+
 const struct iteration_param_info iteration_param_table[ITERATION_PARAMS] = {
-    [ITERATION_WEIGHTS_EFFICIENCY] = {"weights_efficiency", "1", EFFICIENCY, 0.15,
+    [ITERATION_WEIGHTS_EFFICIENCY] = {"weights_efficiency", "1", EFFICIENCY, 0.15, EFF,
                                       "part of the memory bandwidth at which weights are read"},
-    [ITERATION_EXPERTS_WEIGHTS_EFFICIENCY] = {"experts_weights_efficiency", "1", EFFICIENCY, 0.15,
+    [ITERATION_EXPERTS_WEIGHTS_EFFICIENCY] = {"experts_weights_efficiency", "1", EFFICIENCY, 0.15, EFF | EXPERTS | OPTIONAL,
                                               "part of the memory bandwidth at which experts' "
                                               "weights are read"},
-    [ITERATION_KV_EFFICIENCY] = {"kv_efficiency", "1", EFFICIENCY, 0.3,
+    [ITERATION_KV_EFFICIENCY] = {"kv_efficiency", "1", EFFICIENCY, 0.3, EFF,
                                  "part of the memory bandwidth at which keys and values are read"},
-    [ITERATION_ACTIVATION_EFFICIENCY] = {"activation_efficiency", "1", EFFICIENCY, 0.5,
+    [ITERATION_ACTIVATION_EFFICIENCY] = {"activation_efficiency", "1", EFFICIENCY, 0.5, EFF,
                                          "part of the memory bandwidth at which activations move"},
-    [ITERATION_COMPUTE_EFFICIENCY] = {"compute_efficiency", "1", EFFICIENCY, 0.2,
+    [ITERATION_COMPUTE_EFFICIENCY] = {"compute_efficiency", "1", EFFICIENCY, 0.2, EFF,
                                       "part of the arithmetic peak that GEMMs reach"},
-    [ITERATION_EXPERTS_EFFICIENCY] = {"experts_efficiency", "1", EFFICIENCY, 0.4,
+    [ITERATION_EXPERTS_EFFICIENCY] = {"experts_efficiency", "1", EFFICIENCY, 0.4, EFF | EXPERTS | OPTIONAL,
                                       "part of the arithmetic peak that grouped products of "
                                       "experts reach"},
-    [ITERATION_ATTENTION_EFFICIENCY] = {"attention_efficiency", "1", EFFICIENCY, 0.4,
+    [ITERATION_ATTENTION_EFFICIENCY] = {"attention_efficiency", "1", EFFICIENCY, 0.4, EFF,
                                         "part of the arithmetic peak that attention reaches"},
-    [ITERATION_LINK_EFFICIENCY] = {"link_efficiency", "1", EFFICIENCY, 0.4,
+    [ITERATION_LINK_EFFICIENCY] = {"link_efficiency", "1", EFFICIENCY, 0.4, EFF | LINKS,
                                    "part of the link bandwidth that collectives reach"},
-    [ITERATION_COLLECTIVE_S] = {"collective_s", "s", SECONDS, 0.5, "latency of a collective"},
-    [ITERATION_LAYER_S] = {"layer_s", "s", SECONDS, 0.7, "gaps between the kernels of a layer"},
-    [ITERATION_EXPERTS_LAYER_S] = {"experts_layer_s", "s", SECONDS, 0.7,
+    [ITERATION_COLLECTIVE_S] = {"collective_s", "s", SECONDS, 0.5, LINKS, "latency of a collective"},
+    [ITERATION_LAYER_S] = {"layer_s", "s", SECONDS, 0.7, 0, "gaps between the kernels of a layer"},
+    [ITERATION_EXPERTS_LAYER_S] = {"experts_layer_s", "s", SECONDS, 0.7, EXPERTS | OPTIONAL,
                                    "sorting and gaps between the kernels of a layer's experts"},
-    [ITERATION_ROW_LAYER_S] = {"row_layer_s", "s", SECONDS, 0.7,
+    [ITERATION_ROW_LAYER_S] = {"row_layer_s", "s", SECONDS, 0.7, OPTIONAL,
                                "time of a decode row in a layer's attention, without its keys"},
-    [ITERATION_ITERATION_S] = {"iteration_s", "s", SECONDS, 0.7, "host time of an iteration"},
-    [ITERATION_SEQUENCE_S] = {"sequence_s", "s", SECONDS, 1,
+    [ITERATION_ITERATION_S] = {"iteration_s", "s", SECONDS, 0.7, HOST | STEP, "host time of an iteration"},
+    [ITERATION_SEQUENCE_S] = {"sequence_s", "s", SECONDS, 1, HOST | STEP,
                               "host time per decode row and per prefill chunk"},
-    [ITERATION_CHUNK_S] = {"chunk_s", "s", SECONDS, 1, "further host time per prefill chunk"},
-    [ITERATION_TOKEN_S] = {"token_s", "s", SECONDS, 1, "host time per token computed"},
-    [ITERATION_PIECE_LAYER_S] = {"piece_layer_s", "s", SECONDS, 0.4,
+    [ITERATION_CHUNK_S] = {"chunk_s", "s", SECONDS, 1, HOST | STEP, "further host time per prefill chunk"},
+    [ITERATION_TOKEN_S] = {"token_s", "s", SECONDS, 1, HOST | STEP, "host time per token computed"},
+    [ITERATION_PIECE_LAYER_S] = {"piece_layer_s", "s", SECONDS, 0.4, HOST | LAUNCHING | OPTIONAL,
                                  "host time to launch a layer in pieces"},
-    [ITERATION_KERNEL_LAYER_S] = {"kernel_layer_s", "s", SECONDS, 0.4,
+    [ITERATION_KERNEL_LAYER_S] = {"kernel_layer_s", "s", SECONDS, 0.4, HOST | LAUNCHING | OPTIONAL,
                                   "host time to launch a layer kernel by kernel"},
-    [ITERATION_KERNEL_EXPERTS_S] = {"kernel_experts_s", "s", SECONDS, 0.4,
+    [ITERATION_KERNEL_EXPERTS_S] = {"kernel_experts_s", "s", SECONDS, 0.4, HOST | LAUNCHING | EXPERTS | OPTIONAL,
                                     "host time to launch a layer's experts so, besides"},
-    [ITERATION_LAUNCH_SPREAD] = {"launch_spread", "1", 0, 1, 0.5,
+    [ITERATION_LAUNCH_SPREAD] = {"launch_spread", "1", 0, 1, 0.5, LAUNCHING | OPTIONAL,
                                  "mean delay of launching over its least"},
-    [ITERATION_COLD_LAUNCH] = {"cold_launch", "1", 0, 10, 0.7,
+    [ITERATION_COLD_LAUNCH] = {"cold_launch", "1", 0, 10, 0.7, LAUNCHING | OPTIONAL,
                                "part by which launching kernel by kernel takes longer behind a "
                                "batch that was not launched so"},
-    [ITERATION_ANSWER_S] = {"answer_s", "s", SECONDS, 0.5,
+    [ITERATION_ANSWER_S] = {"answer_s", "s", SECONDS, 0.5, HOST | LAUNCHING | OPTIONAL,
                             "host time from the device's end to the tokens"},
 };
+
+bool iteration_param_is(int i, unsigned of)
+{
+    return i < ITERATION_PARAMS && (iteration_param_table[i].of & of);
+}
 
 bool iteration_param_find(struct sv name, enum iteration_param *out)
 {
@@ -114,19 +129,11 @@ struct iteration_params iteration_defaults(enum precision multiply)
     }};
 }
 
-static bool is_of_host(enum iteration_param i)
-{
-    return i == ITERATION_ITERATION_S || i == ITERATION_SEQUENCE_S || i == ITERATION_CHUNK_S ||
-           i == ITERATION_TOKEN_S || i == ITERATION_PIECE_LAYER_S ||
-           i == ITERATION_KERNEL_LAYER_S || i == ITERATION_KERNEL_EXPERTS_S ||
-           i == ITERATION_ANSWER_S;
-}
-
 struct iteration_params iteration_defaults_on(enum precision multiply, double host_speed)
 {
     struct iteration_params p = iteration_defaults(multiply);
     for (int i = 0; i < ITERATION_PARAMS; i++)
-        if (host_speed > 0 && is_of_host((enum iteration_param)i))
+        if (host_speed > 0 && iteration_param_is(i, ITERATION_OF_HOST))
             p.v[i] /= host_speed;
     return p;
 }
