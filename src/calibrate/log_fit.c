@@ -9,6 +9,7 @@
 #include "base/solve.h"
 #include "calibrate/batches.h"
 #include "calibrate/log_replay.h"
+#include "calibrate/pace.h"
 #include "calibrate/tell.h"
 
 enum kind { INTERVAL, START, WAIT, DEVICE, KINDS };
@@ -27,6 +28,7 @@ struct datum {
     struct replayed *replayed; /* of that run */
     size_t from, to; /* anchors; of a start, the anchor; of waits and devices, the iteration */
     double observed_s;
+    size_t stretch; /* of the host's pace */
 };
 
 struct problem {
@@ -39,6 +41,7 @@ struct problem {
     size_t n_runs;
     double scale[KINDS], worth[KINDS]; /* worth: observations that count as one */
     bool *counts;                      /* [n] */
+    struct pace pace;
     int64_t simulations;
 };
 
@@ -56,16 +59,16 @@ static void add_host(struct problem *x, size_t k)
         for (size_t j = from ? from->iteration + 1 : 0; j <= to->iteration; j++)
             paused |= m->of[j].idle_before;
         if (!paused)
-            x->data[x->n++] =
-                (struct datum){INTERVAL, r, &x->replayed[k], i - 1, i, to->time_s - from->time_s};
+            x->data[x->n++] = (struct datum){
+                INTERVAL, r, &x->replayed[k], i - 1, i, to->time_s - from->time_s, 0};
         if (!to->end)
-            x->data[x->n++] = (struct datum){START, r, &x->replayed[k],
-                                             i,     i, to->time_s - ns_to_s(q->arrival_ns)};
+            x->data[x->n++] = (struct datum){
+                START, r, &x->replayed[k], i, i, to->time_s - ns_to_s(q->arrival_ns), 0};
     }
     for (size_t i = 0; r->times.async && i < m->n; i++)
         if (m->of[i].known)
             x->data[x->n++] =
-                (struct datum){WAIT, r, &x->replayed[k], i, i, m->of[i].log->elapsed_s};
+                (struct datum){WAIT, r, &x->replayed[k], i, i, m->of[i].log->elapsed_s, 0};
 }
 
 static void add_devices(struct problem *x, size_t k)
@@ -74,7 +77,22 @@ static void add_devices(struct problem *x, size_t k)
     const struct iteration_match *m = &r->match;
     for (size_t i = 0; r->device_s && i < m->n; i++)
         if (m->of[i].known && r->device_s[i] > 0)
-            x->data[x->n++] = (struct datum){DEVICE, r, &x->replayed[k], i, i, r->device_s[i]};
+            x->data[x->n++] = (struct datum){DEVICE, r, &x->replayed[k], i, i, r->device_s[i], 0};
+}
+
+/* That of the last iteration of what was timed. */
+static void set_stretches(struct problem *x)
+{
+    size_t *iterations = arena_array(x->a, size_t, x->n_runs);
+    for (size_t k = 0; k < x->n_runs; k++)
+        iterations[k] = x->runs[k]->match.n;
+    pace_new(x->a, iterations, x->n_runs, &x->pace);
+    for (size_t i = 0; i < x->n; i++) {
+        struct datum *d = &x->data[i];
+        const bool anchored = d->kind == INTERVAL || d->kind == START;
+        const size_t at = anchored ? d->run->anchors[d->to].iteration : d->to;
+        d->stretch = pace_stretch(&x->pace, (size_t)(d->replayed - x->replayed), at);
+    }
 }
 
 static void gather(struct problem *x, const struct calibrate_input *in)
@@ -100,6 +118,7 @@ static void gather(struct problem *x, const struct calibrate_input *in)
             add_host(x, k);
         add_devices(x, k);
     }
+    set_stretches(x);
 }
 
 /* ---- what the simulator says ----------------------------------------------------------------- */
@@ -136,7 +155,8 @@ static enum st predict(struct problem *x, const struct theta *t, double *out, st
 {
     const struct request_overheads o = theta_overheads(t);
     for (size_t k = 0; k < x->n_runs; k++) {
-        const enum st st = log_replay(x->scratch, x->p->trial, x->runs[k], t, &x->replayed[k], e);
+        const enum st st =
+            log_replay(x->scratch, x->p->trial, x->runs[k], t, x->pace.of[k], &x->replayed[k], e);
         arena_reset(x->scratch);
         TRY(st);
         x->simulations++;
@@ -179,18 +199,12 @@ static void weigh(struct problem *x, const double *predicted)
 
 static double objective(const struct problem *x, const struct theta *t, const double *predicted)
 {
-    const struct theta_prior *prior = x->p->prior;
-    double sum = 0;
+    double sum = theta_prior_loss(x->p->prior, t) + pace_loss(&x->pace);
     for (size_t i = 0; i < x->n; i++) {
         const enum kind k = x->data[i].kind;
         const double u = fabs(predicted[i] - x->data[i].observed_s) / x->scale[k];
         sum += (u <= CLIP ? u * u / 2 : CLIP * (u - CLIP / 2)) / x->worth[k];
     }
-    for (int i = 0; i < THETAS; i++)
-        for (int j = 0; j < THETAS; j++)
-            if (!prior->held[i] && !prior->held[j])
-                sum += prior->precision[i][j] * (t->ln[i] - prior->mean.ln[i]) *
-                       (t->ln[j] - prior->mean.ln[j]) / 2;
     return sum;
 }
 
@@ -218,43 +232,41 @@ static enum st derive(struct problem *x, const struct theta *t, const double *pr
     return ST_OK;
 }
 
-static void equations(const struct problem *x, const struct theta *t, const double *predicted,
+static void equations(struct problem *x, const struct theta *t, const double *predicted,
                       const double *jacobian, double hessian[THETAS][THETAS],
                       double gradient[THETAS])
 {
-    const struct theta_prior *prior = x->p->prior;
-    for (int i = 0; i < THETAS; i++) {
-        gradient[i] = 0;
-        for (int j = 0; j < THETAS; j++) {
-            const bool held = prior->held[i] || prior->held[j];
-            hessian[i][j] = held ? 0 : prior->precision[i][j];
-            if (!held)
-                gradient[i] += prior->precision[i][j] * (t->ln[j] - prior->mean.ln[j]);
-        }
-    }
+    theta_prior_equations(x->p->prior, t, hessian, gradient);
+    pace_begin(&x->pace);
     for (size_t k = 0; k < x->n; k++) {
         const enum kind kind = x->data[k].kind;
         const double off = predicted[k] - x->data[k].observed_s, u = fabs(off) / x->scale[kind];
         const double w =
             (u > CLIP ? CLIP / u : 1) / (x->scale[kind] * x->scale[kind] * x->worth[kind]);
+        double slope[THETAS];
+        for (int i = 0; i < THETAS; i++)
+            slope[i] = jacobian[(size_t)i * x->n + k];
         for (int i = 0; i < THETAS; i++) {
-            const double slope = jacobian[(size_t)i * x->n + k];
-            if (slope == 0)
+            if (slope[i] == 0)
                 continue;
-            gradient[i] += w * slope * off;
+            gradient[i] += w * slope[i] * off;
             for (int j = 0; j < THETAS; j++)
-                hessian[i][j] += w * slope * jacobian[(size_t)j * x->n + k];
+                hessian[i][j] += w * slope[i] * slope[j];
         }
+        pace_add(&x->pace, x->data[k].stretch, slope, w, off);
     }
+    pace_equations(&x->pace, hessian, gradient);
 }
 
-/* Moves *t down the step by as much of it as helps; *moved: the longest way of a parameter, 0 where
- * nothing helps. predicted follows. */
+/* Moves *t and the paces down the step by as much of it as helps; *moved: the longest way of a
+ * parameter, 0 where nothing helps. predicted follows. */
 static enum st descend(struct problem *x, struct theta *t, double *predicted,
                        const double step[THETAS], double *moved, struct err *e)
 {
     const double before = objective(x, t, predicted);
     double *next_predicted = arena_array(x->a, double, x->n), longest = 0;
+    double *pace = arena_array(x->a, double, x->pace.n);
+    pace_step(&x->pace, step, pace);
     for (int i = 0; i < THETAS; i++)
         longest = fmax(longest, fabs(step[i]));
     double scale = longest > MOST_STEP ? MOST_STEP / longest : 1;
@@ -265,9 +277,12 @@ static enum st descend(struct problem *x, struct theta *t, double *predicted,
             if (is_replayed(x->p->prior, i))
                 next.ln[i] -= scale * step[i];
         theta_clamp(&next);
+        pace_move(&x->pace, pace, scale);
         TRY(predict(x, &next, next_predicted, e));
-        if (objective(x, &next, next_predicted) >= before)
+        if (objective(x, &next, next_predicted) >= before) {
+            pace_move(&x->pace, pace, -scale);
             continue;
+        }
         *t = next;
         memcpy(predicted, next_predicted, x->n * sizeof *predicted);
         *moved = scale * longest;
@@ -284,6 +299,8 @@ static enum st iterate(struct problem *x, struct theta *t, double *predicted,
     TRY(predict(x, t, predicted, e));
     for (int round = 0;; round++, ++*steps) {
         weigh(x, predicted);
+        if (round)
+            pace_settle(x->a, &x->pace);
         TRY(derive(x, t, predicted, jacobian, e));
         equations(x, t, predicted, jacobian, hessian, gradient);
         if (round == ROUNDS || moved < 1e-3)
@@ -466,6 +483,10 @@ static enum st conclude(struct problem *x, const struct calibrate_input *in,
     for (int k = 0; k < KINDS; k++)
         tell_kind(x, predicted, (enum kind)k, f);
     tell_note(x->a, f,
+              arena_printf(x->a,
+                           "the host's pace varies by %.2g %% over stretches of %d iterations",
+                           100 * x->pace.sd, (int)PACE_STRETCH));
+    tell_note(x->a, f,
               arena_printf(x->a, "the intervals are %.4g s in all, and %.4g s as fitted",
                            measured_s, replayed_s));
     f->fits = fabs(replayed_s / measured_s - 1) < 0.05;
@@ -501,6 +522,7 @@ static enum st fit(struct problem *x, const struct calibrate_input *in, struct c
     TRY(iterate(x, &f->theta, predicted, hessian, &f->steps, e));
     if (!solve_inverse(THETAS, THETAS, hessian[0], x->p->prior->held, f->covariance[0]))
         return err_set(e, ST_REJECTED, "the logged times depend on no parameter");
+    pace_widen(&x->pace, x->p->prior->held, f->covariance);
     f->simulations = x->simulations;
     return conclude(x, in, predicted, f, e);
 }

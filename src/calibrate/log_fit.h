@@ -12,11 +12,13 @@
  *
  * Least squares with the prior; each kind has the scale of its residuals (1.48 median absolute
  * deviations, of waits that are not 0 on both sides), and residuals beyond 3 scales lose weight
- * (Huber). Machines are slow in bouts: the information of a kind is cut by how much more means over
- * blocks of its residuals vary than of independent ones (batches.h). Derivatives are differences.
- * How uneven the machine is (spread) is the standard deviation of what is left of stretches of 64
- * iterations of decode steps. How uneven launching is (launch_spread) follows from what intervals
- * with launches of prompts vary beyond those without. */
+ * (Huber). Machines are slow in bouts: the host has a pace in each stretch of iterations (pace.h),
+ * and the information of a kind is cut by how much more means over blocks of its residuals vary
+ * than of independent ones (batches.h). Derivatives are differences. The covariance is that of a
+ * run as long as these are: it holds what the host's pace does to one. How uneven the machine is
+ * (spread) is the standard deviation of what is left of stretches of 64 iterations of decode steps.
+ * How uneven launching is (launch_spread) follows from what intervals with launches of prompts vary
+ * beyond those without. */
 #ifndef CALIBRATE_LOG_FIT_H
 #define CALIBRATE_LOG_FIT_H
 

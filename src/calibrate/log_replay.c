@@ -94,7 +94,7 @@ static enum st check_server(const struct trial *f, const struct predictor *p, st
 }
 
 enum st log_replay(struct arena *scratch, const struct trial *f, const struct logged_run *r,
-                   const struct theta *t, struct replayed *out, struct err *e)
+                   const struct theta *t, const double *pace, struct replayed *out, struct err *e)
 {
     struct iteration_params parameters = theta_iteration(t);
     struct predictor_params params = f->params;
@@ -104,6 +104,7 @@ enum st log_replay(struct arena *scratch, const struct trial *f, const struct lo
     parameters.v[ITERATION_LAUNCH_SPREAD] = 0; /* its bouts are not those of the run */
     params.parameters = &parameters;
     params.host_overhead = true;
+    params.host_pace = pace;
     params.launching = f->serve.launching;
     TRY(predictor_open(scratch, f->predictor, &params, &p, e));
     TRY(check_server(f, &p, e));

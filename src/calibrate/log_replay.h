@@ -41,9 +41,10 @@ struct replayed {
 };
 struct replayed replayed_new(struct arena *a, size_t n);
 
-/* ST_USAGE: a server (f->serve) of which the executor keeps no account of one thread, by pipeline
- * stages, groups of experts or a policy that knows no launching. */
+/* pace: [r->match.n], what the host takes of its times in each iteration; NULL = these. ST_USAGE: a
+ * server (f->serve) of which the executor keeps no account of one thread, by pipeline stages,
+ * groups of experts or a policy that knows no launching. */
 enum st log_replay(struct arena *scratch, const struct trial *f, const struct logged_run *r,
-                   const struct theta *t, struct replayed *out, struct err *e);
+                   const struct theta *t, const double *pace, struct replayed *out, struct err *e);
 
 #endif

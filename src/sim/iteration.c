@@ -1,5 +1,7 @@
 #include "profile/read/iteration.h"
 
+#include <math.h>
+
 #include "sim/groups.h"
 #include "sim/predictor.h"
 
@@ -11,8 +13,8 @@ struct modelled {
     const struct bundle *bundle; /* of calibrated; NULL = none */
     struct groups groups;        /* n 1: one */
     bool host;
-    int64_t first_launch; /* of launching's unevenness, in which the run begins, */
-    double uneven;        /* and the present batch's factor */
+    int64_t first_launch;    /* of launching's unevenness, in which the run begins */
+    const double *host_pace; /* of predictor_params */
 };
 
 static enum st open_modelled(struct arena *a, const struct predictor_params *p,
@@ -30,6 +32,7 @@ static enum st open_modelled(struct arena *a, const struct predictor_params *p,
     x->params = *params;
     x->host = p->host_overhead;
     x->first_launch = p->first_launch;
+    x->host_pace = p->host_pace;
     *self = x;
     return ST_OK;
 }
@@ -56,25 +59,25 @@ static enum st open_calibrated(struct arena *a, const struct predictor_params *p
     return ST_OK;
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* Of stage i. The first one's host stands before the device; a later one launches as soon as the
  * batch is built, and what shows of that is what takes longer than its device. */
-static struct stage_time time_of(const struct modelled *x, int64_t i,
+static struct stage_time time_of(const struct modelled *x, int64_t i, int64_t iteration,
                                  const struct iteration_time *t, double ratio)
 {
-    const double launch_s = t->launch_s * x->uneven, host_s = t->host_s - t->launch_s + launch_s;
     if (!x->host)
         return (struct stage_time){.device_s = t->device_s * ratio};
+    const double pace = x->host_pace ? x->host_pace[iteration] : 1;
+    const double uneven = t->launch_s > 0 || t->cold_s > 0
+                              ? launching_unevenness(x->params.v[ITERATION_LAUNCH_SPREAD],
+                                                     x->first_launch + iteration)
+                              : 1;
+    const double launch_s = t->launch_s * uneven, host_s = t->host_s - t->launch_s + launch_s;
     if (i > 0)
-        return (struct stage_time){.device_s = larger(t->device_s, launch_s) * ratio};
-    return (struct stage_time){.host_s = host_s * ratio,
-                               .launch_s = launch_s * ratio,
-                               .cold_s = t->cold_s * x->uneven * ratio,
-                               .answer_s = t->answer_s * ratio,
+        return (struct stage_time){.device_s = fmax(t->device_s, launch_s * pace) * ratio};
+    return (struct stage_time){.host_s = host_s * pace * ratio,
+                               .launch_s = launch_s * pace * ratio,
+                               .cold_s = t->cold_s * uneven * pace * ratio,
+                               .answer_s = t->answer_s * pace * ratio,
                                .device_s = t->device_s * ratio,
                                .one_thread = x->shape.launching.mode != LAUNCHING_UNTOLD};
 }
@@ -122,12 +125,10 @@ static enum st predict_modelled(void *self, const struct batch *b, struct stage_
     const int64_t size = (int64_t)b->prefill_tokens + b->n_decodes;
     const double ratio = x->bundle ? bundle_replayed(x->bundle, b->n_chunks > 0, size) : 1;
     (void)e;
-    x->uneven =
-        launching_unevenness(x->params.v[ITERATION_LAUNCH_SPREAD], x->first_launch + b->iteration);
     for (int64_t i = 0; i < x->shape.stages; i++) {
         iteration_terms(&x->shape, &batch, i, &terms);
         struct iteration_time t = iteration_time(&x->params, &terms, NULL);
-        stages[i] = time_of(x, i, &t, ratio);
+        stages[i] = time_of(x, i, b->iteration, &t, ratio);
     }
     return ST_OK;
 }

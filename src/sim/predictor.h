@@ -36,6 +36,7 @@ struct predictor_params {
     double expert_skew; /* how unevenly tokens choose experts: model/expert_load.h; 0 = evenly */
     struct launching launching; /* roofline, calibrated: of the engine; */
     int64_t first_launch;       /* of its unevenness, in which the run begins */
+    const double *host_pace;    /* by iteration, what its host takes of its times; NULL = these */
 
     const struct bundle *bundle;               /* bundle: loaded for that model, tp and pp */
     bool host_overhead;                        /* bundle: add its host time per iteration */

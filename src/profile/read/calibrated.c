@@ -132,7 +132,8 @@ static void set_missing(struct calibrated *c, const struct node *map)
 {
     const struct node *params = node_find(map, "parameters");
     for (int i = 0; params && i < ITERATION_PARAMS; i++)
-        if (iteration_param_is(i, ITERATION_OPTIONAL) && !node_find(params, iteration_param_table[i].name))
+        if (iteration_param_is(i, ITERATION_OPTIONAL) &&
+            !node_find(params, iteration_param_table[i].name))
             c->param[i] = (struct calibrated_param){
                 .value = i == ITERATION_EXPERTS_EFFICIENCY
                              ? c->param[ITERATION_COMPUTE_EFFICIENCY].value
@@ -278,7 +279,8 @@ struct calibrated *calibrated_drawn(struct arena *a, const struct calibrated *c,
             by += l[i][j] * z[j];
         if (is_hidden_host(c, i))
             continue;
-        *v = iteration_param_is(i, ITERATION_EFFICIENCY) ? *v / (1 + fmax(-by, -most)) : *v * (1 + fmax(by, -most));
+        *v = iteration_param_is(i, ITERATION_EFFICIENCY) ? *v / (1 + fmax(-by, -most))
+                                                         : *v * (1 + fmax(by, -most));
         *v = fmin(fmax(*v, info->min), info->max);
     }
     if (c->first_use_s > 0 && c->first_use_sd_s > 0)

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "calibrate/calibrate.h"
 #include "calibrate/log_replay.h"
+#include "calibrate/pace.h"
 #include "support/fake_log.h"
 #include "support/support.h"
 
@@ -35,6 +36,7 @@ struct server {
     struct observed observed;
     struct observed_stage stage;
     double *device_s; /* of the iterations */
+    double slow;      /* the host's pace in every other stretch; 0 = as ever */
 };
 
 static const struct launching graphs = {LAUNCHING_FULL_AND_PIECEWISE, 512};
@@ -78,7 +80,10 @@ static void observe(struct test *t, struct server *s)
     assert_ok(iteration_match(t->a, &r->run, &r->log, NULL, &r->match, &t->e), t);
     const size_t n = r->match.n;
     struct replayed at = replayed_new(t->a, n);
-    assert_ok(log_replay(t->a, &s->trial, r, &s->truth, &at, &t->e), t);
+    double *pace = arena_array(t->a, double, n);
+    for (size_t i = 0; i < n; i++)
+        pace[i] = s->slow > 0 && i / PACE_STRETCH % 2 ? s->slow : 1;
+    assert_ok(log_replay(t->a, &s->trial, r, &s->truth, pace, &at, &t->e), t);
     s->device_s = at.device_s;
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && r->match.of[i].idle_before)
@@ -207,6 +212,29 @@ static void a_traced_host_does_not_count(void **state)
     assert_near(fit.theta.ln[ITERATION_WEIGHTS_EFFICIENCY], log(0.7), 0.05);
 }
 
+/* A host that is slow by turns: its pace takes that up, and what a sequence costs does not. What is
+ * known of the host is as uncertain as its pace. */
+static void a_slow_host_is_no_cost_of_its_batches(void **state)
+{
+    struct test *t = *state;
+    struct server *s = arena_one(t->a, struct server);
+    struct calibrate_input in;
+    struct calibrate_fit fit;
+    open_server(t, s);
+    s->slow = 1.6;
+    observe(t, s);
+    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
+    assert_ok(calibrate_check(t->a, &s->observed, 1, &in, &t->e), t);
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    assert_true(fit.fits);
+    assert_true(noted(&fit, "the host's pace varies by 2"));
+    const double middle = s->truth.ln[ITERATION_KERNEL_LAYER_S] + log(1.6) / 2,
+                 sd = sqrt(fit.covariance[ITERATION_KERNEL_LAYER_S][ITERATION_KERNEL_LAYER_S]);
+    assert_true(sd > 0.05);
+    assert_near(fit.theta.ln[ITERATION_KERNEL_LAYER_S], middle, 2 * sd);
+    assert_near(fit.theta.ln[ITERATION_SEQUENCE_S], s->truth.ln[ITERATION_SEQUENCE_S], log(2));
+}
+
 static void other_servers_are_refused(void **state)
 {
     struct test *t = *state;
@@ -250,8 +278,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(parameters_follow_from_a_log), TEST(a_trace_tells_the_device),
-        TEST(a_traced_host_does_not_count), TEST(other_servers_are_refused),
-        TEST(runs_without_a_log_stay_out),
+        TEST(a_traced_host_does_not_count), TEST(a_slow_host_is_no_cost_of_its_batches),
+        TEST(other_servers_are_refused),    TEST(runs_without_a_log_stay_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
