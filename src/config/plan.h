@@ -176,6 +176,7 @@ struct plan {
         int prompts;         /* 0 text, 1 ids */
         int count;           /* enum body_count of client/body.h */
         int max_tokens_name; /* enum body_limit of client/body.h */
+        int server_metrics;  /* enum scrape_mode of client/scrape.h */
         bool preflight, save_answers;
         const char *model, *tokenizer;
         int64_t max_concurrency, warmup, retries, give_up_after;
