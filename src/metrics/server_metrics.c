@@ -14,56 +14,68 @@ static const char *const servers[SERVERS] = {"vllm", "sglang", "twinfer"};
 
 /* A meaning, and what each server calls it: the first that is there, newer names first. */
 struct meaning {
-    const char *name, *unit;
+    const char *name, *label, *unit;
     const char *metrics[SERVERS][NAMES];
 };
 
 static const struct meaning stats[SERVER_STATS] = {
     [SERVER_TTFT] = {"ttft",
+                     "TTFT",
                      "s",
                      {{"vllm:time_to_first_token_seconds"},
                       {"sglang:time_to_first_token_seconds"},
                       {"twinfer_time_to_first_token_seconds"}}},
     [SERVER_QUEUE] = {"queue",
+                      "queue",
                       "s",
                       {{"vllm:request_queue_time_seconds"}, {"sglang:queue_time_seconds"}}},
-    [SERVER_PREFILL] = {"prefill", "s", {{"vllm:request_prefill_time_seconds"}}},
-    [SERVER_DECODE] = {"decode", "s", {{"vllm:request_decode_time_seconds"}}},
+    [SERVER_PREFILL] = {"prefill", "prefill", "s", {{"vllm:request_prefill_time_seconds"}}},
+    [SERVER_DECODE] = {"decode", "decode", "s", {{"vllm:request_decode_time_seconds"}}},
     [SERVER_ITL] = {"itl",
+                    "ITL",
                     "s",
                     {{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
                      {"sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"},
                      {"twinfer_inter_token_latency_seconds"}}},
-    [SERVER_TPOT] = {"tpot", "s", {{"vllm:request_time_per_output_token_seconds"}}},
+    [SERVER_TPOT] = {"tpot", "TPOT", "s", {{"vllm:request_time_per_output_token_seconds"}}},
     [SERVER_E2E] = {"e2e",
+                    "E2E",
                     "s",
                     {{"vllm:e2e_request_latency_seconds"},
                      {"sglang:e2e_request_latency_seconds"},
                      {"twinfer_e2e_request_latency_seconds"}}},
     [SERVER_PROMPT_TOKENS] = {"prompt_tokens",
+                              "prompt tokens",
                               "tokens",
                               {{"vllm:request_prompt_tokens"}, {"sglang:prompt_tokens_histogram"}}},
     [SERVER_OUTPUT_TOKENS] = {"output_tokens",
+                              "output tokens",
                               "tokens",
                               {{"vllm:request_generation_tokens"},
                                {"sglang:generation_tokens_histogram"}}},
-    [SERVER_ITERATION_TOKENS] = {"iteration_tokens", "tokens", {{"vllm:iteration_tokens_total"}}},
+    [SERVER_ITERATION_TOKENS] = {"iteration_tokens",
+                                 "tokens of an iteration",
+                                 "tokens",
+                                 {{"vllm:iteration_tokens_total"}}},
 };
 
 /* vLLM before 0.9 has the cache's with gpu_, and SGLang counts tokens of all prompts. */
 static const struct meaning counters[SERVER_COUNTERS] = {
     [SERVER_CACHE_QUERIES] = {"cache_queries",
+                              "tokens looked up",
                               "tokens",
                               {{"vllm:prefix_cache_queries_total",
                                 "vllm:gpu_prefix_cache_queries_total"},
                                {"sglang:prompt_tokens_total"},
                                {"twinfer_prefix_cache_queries_total"}}},
     [SERVER_CACHE_HITS] = {"cache_hits",
+                           "tokens found",
                            "tokens",
                            {{"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"},
                             {"sglang:cached_tokens_total"},
                             {"twinfer_prefix_cache_hits_total"}}},
     [SERVER_PREEMPTIONS] = {"preemptions",
+                            "preemptions",
                             "requests",
                             {{"vllm:num_preemptions_total"},
                              {NULL},
@@ -78,6 +90,11 @@ const char *server_stat_name(unsigned id)
 const char *server_stat_unit(unsigned id)
 {
     return stats[id].unit;
+}
+
+const char *server_stat_label(unsigned id)
+{
+    return stats[id].label;
 }
 
 const char *server_counter_name(unsigned id)
@@ -267,7 +284,7 @@ bool first_token_split(struct arena *a, const struct server_metrics *m,
                        struct first_token_split *out, const char **why)
 {
     static const enum server_stat_id parts[] = {SERVER_TTFT, SERVER_QUEUE, SERVER_PREFILL};
-    *why = m->why;
+    *why = m->why ? m->why : "the server counted other requests too";
     if (!m->alone)
         return false;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
