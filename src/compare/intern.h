@@ -53,6 +53,11 @@ enum st compare_take_log(struct arena *a, struct comparison *c, struct notes *no
 enum st compare_tell_first_tokens(struct arena *a, const struct comparison *c, struct notes *notes,
                                   struct err *e);
 
+/* Notes settings of the other run that the log of the real run's server contradicts, where its
+ * folder has one. */
+enum st compare_tell_server_log(struct arena *a, const struct comparison *c, struct notes *notes,
+                                struct err *e);
+
 /* The aligned requests only; spread runs lack those of *al that failed there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
 

@@ -222,7 +222,7 @@ struct plan {
         int64_t long_run; /* times as many requests; 0 = not looked for */
     } capacity;
     struct {
-        struct option_list from, iteration_log, stages, check, prior; /* of calibrate */
+        struct option_list from, iteration_log, server_log, stages, check, prior; /* of calibrate */
     } calibrate;
     struct {
         struct option_list length; /* tokens */
@@ -245,6 +245,10 @@ struct plan {
         int tokens, batches; /* enum plan_output */
         bool write_hydra_snapshot, vidur_metrics, time_series, perfetto;
     } output;
+
+    struct {
+        const char *log; /* of a server */
+    } settings;
 
     struct {
         struct option_list inputs; /* artifact directories */
