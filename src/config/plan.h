@@ -223,6 +223,7 @@ struct plan {
     } capacity;
     struct {
         struct option_list from, iteration_log, server_log, stages, check, prior; /* of calibrate */
+        const char *forward;
     } calibrate;
     struct {
         struct option_list length; /* tokens */

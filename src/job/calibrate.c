@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "calibrate/forward.h"
 #include "calibrate/tell.h"
 #include "job/sim.h"
 #include "model/formats.h"
@@ -525,6 +526,23 @@ static enum st write_bundle(const struct job_context *c, const struct plan *p,
     return calibrate_write(c->a, &w, &j->in, &j->fit, e);
 }
 
+/* The prior with what exact batches took of the device. */
+static enum st take_forward(const struct job_context *c, const struct plan *p,
+                            struct job_calibration *j, struct err *e)
+{
+    const struct iteration_degrees degrees = {
+        .tp = p->parallel.tp, .pp = p->parallel.pp, .ep = p->parallel.ep};
+    const struct key_spans spans = model_spans(&j->m.m);
+    const struct theta_prior before = j->prior;
+    struct iteration_shape shape;
+    struct forward_bench b;
+    if (!p->calibrate.forward)
+        return ST_OK;
+    TRY(iteration_shape(c->a, &j->m.m, &j->peaks, &degrees, &shape, e));
+    TRY(forward_read(c->a, p->calibrate.forward, &spans, &b, e));
+    return forward_prior(c->a, &shape, &b, BETWEEN_MODELS, &before, &j->prior, &j->forward_note, e);
+}
+
 static enum st prepare(const struct job_context *c, const struct plan *p, struct job_calibration *j,
                        struct err *e)
 {
@@ -543,6 +561,7 @@ static enum st prepare(const struct job_context *c, const struct plan *p, struct
     if (p->calibrate.prior.n)
         TRY(calibrate_pool(c->a, p->calibrate.prior.items, p->calibrate.prior.n, BETWEEN_MODELS,
                            &roofline, &j->prior, e));
+    TRY(take_forward(c, p, j, e));
     j->trial = (struct trial){.params = {.model = &j->m.m,
                                          .tp = p->parallel.tp,
                                          .pp = p->parallel.pp,
@@ -637,12 +656,16 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     const struct calibrate_params params = {&j->trial, &j->shape, &j->prior};
     if (p.calibrate.from.n) {
         TRY(calibrate_fit(c->a, &params, &j->in, &j->fit, e));
+        if (j->forward_note)
+            tell_note(c->a, &j->fit, j->forward_note);
         if (!fitted_idle(&j->in))
             tell_note(c->a, &j->fit, tell_idle(c->a, "at an idle server"));
         TRY(write_bundle(c, &p, j, e));
     } else {
         calibrate_none(&j->prior, &j->fit);
     }
+    if (j->forward_note)
+        log_info("%s", j->forward_note);
     if (p.calibrate.check.n) {
         TRY(check_all(c, &params, j, e));
         TRY(write_checked(c, j, e));

@@ -9,7 +9,7 @@
  *     Initializing a V1 LLM engine (vVERSION) with config: KEY=VALUE, ...
  *     non-default args: {'KEY': VALUE, ...}
  *     Chunked prefill is enabled with max_num_batched_tokens=N.
- *     Asynchronous scheduling is enabled.            (0.14 on; before it is not told)
+ *     Asynchronous scheduling is enabled.            (0.14 on, not in 0.33)
  *     GPU KV cache size: N tokens                    (the least, of several workers)
  *     ... cache_config_info with initialization after num_gpu_blocks is: N        (to 0.12 or so)
  *     Setting attention block size to N tokens       (of models with states beside attention)

@@ -17,6 +17,9 @@ static const struct option rows[] = {
     {KEY_AT("check", calibrate.check), .commands = CMD_CALIBRATE,
      .help = "records of other runs that are predicted and not fitted; without from= by the prior "
              "alone, uncalibrated"},
+    {KEY(calibrate.forward), .commands = CMD_CALIBRATE,
+     .help = "device times of exact batches on that GPU, which the fit begins with besides: what "
+             "vllm bench forward --output-json wrote (vLLM 0.33)"},
     {KEY_AT("prior", calibrate.prior), .commands = CMD_CALIBRATE,
      .help = "folders of other calibrations, of other models too, that the fit begins with beside "
              "the roofline"},
