@@ -95,7 +95,8 @@ struct observed {
     size_t n_batches;
     const char *const *doubts; /* what it states and is not simulated, or is assumed; [n_doubts] */
     size_t n_doubts;
-    const struct logged_run *logged; /* iterations that its server logged; NULL = none */
+    const struct logged_run *logged;     /* iterations that its server logged; NULL = none */
+    const struct server_metrics *server; /* what its server counted meanwhile; NULL = unknown */
     double first_token_lag_s; /* P50 from the end of the batch to the first token; NAN = unknown */
     const struct key_spans *spans; /* of the model that was served, for batches; NULL = none */
 };

@@ -612,6 +612,18 @@ static bool fitted_idle(const struct calibrate_input *in)
     return false;
 }
 
+/* Of each run of one stage, whose counts are of that. */
+static void tell_servers(const struct job_context *c, struct job_calibration *j)
+{
+    for (size_t i = 0; i < j->in.n; i++) {
+        const struct calibrate_stage *s = &j->in.stages[i];
+        const char *text =
+            s->run->n_stages == 1 ? tell_outside(c->a, s->run, s->stage, &j->fit.theta) : NULL;
+        if (text)
+            tell_note(c->a, &j->fit, text);
+    }
+}
+
 static void tell_idle_checks(const struct job_context *c, struct job_calibration *j)
 {
     const char *stages = NULL;
@@ -658,6 +670,7 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
         TRY(calibrate_fit(c->a, &params, &j->in, &j->fit, e));
         if (j->forward_note)
             tell_note(c->a, &j->fit, j->forward_note);
+        tell_servers(c, j);
         if (!fitted_idle(&j->in))
             tell_note(c->a, &j->fit, tell_idle(c->a, "at an idle server"));
         TRY(write_bundle(c, &p, j, e));
