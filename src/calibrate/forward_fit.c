@@ -1,5 +1,6 @@
 #include "calibrate/forward.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@ struct forward_problem {
 };
 
 /* Parameters behind the device's are the host's, which a case does not hold. */
+static_assert(ITERATION_ROW_LAYER_S + 1 == ITERATION_ITERATION_S,
+              "the first parameter of the host follows the last of the device");
 static bool is_device(const struct theta_prior *prior, int i)
 {
     return i < ITERATION_ITERATION_S && !prior->held[i];
