@@ -4,12 +4,13 @@
 
 #include "base/clock.h"
 
-static enum st fetch(const struct scrape *s, struct prom_snapshot *out, struct err *e)
+static enum st fetch(const struct scrape *s, struct arena *a, struct prom_snapshot *out,
+                     struct err *e)
 {
     struct sv text;
     long status;
-    TRY(client_get(s->a, s->client, s->url, &text, &status, e));
-    return prom_parse(s->a, s->url, text, out, e);
+    TRY(client_get(a, s->client, s->url, &text, &status, e));
+    return prom_parse(a, s->url, text, out, e);
 }
 
 static bool is_stopped(const struct scrape *s)
@@ -17,17 +18,27 @@ static bool is_stopped(const struct scrape *s)
     return s->stop && *s->stop;
 }
 
-static void pause(void)
+static void sleep_pause(void)
 {
     clock_sleep_until_ns(clock_mono_ns() + SCRAPE_PAUSE_MS * NS_PER_MS);
 }
 
 /* A snapshot with its count of ended requests. */
-static enum st fetch_ended(const struct scrape *s, struct prom_snapshot *out, double *ended,
-                           struct err *e)
+static enum st fetch_ended(const struct scrape *s, struct arena *a, struct prom_snapshot *out,
+                           double *ended, struct err *e)
 {
-    TRY(fetch(s, out, e));
-    return server_metrics_ended(s->a, out, ended, e);
+    TRY(fetch(s, a, out, e));
+    return server_metrics_ended(a, out, ended, e);
+}
+
+/* The count alone: a snapshot of a large server is some MB, and a hundred may be asked for. */
+static enum st count_ended(const struct scrape *s, double *ended, struct err *e)
+{
+    struct arena *scratch = arena_new();
+    struct prom_snapshot ignored;
+    const enum st st = fetch_ended(s, scratch, &ignored, ended, e);
+    arena_free(&scratch);
+    return st;
 }
 
 /* A count that is unknown repeats at once. */
@@ -39,14 +50,14 @@ static bool same(double x, double y)
 static enum st fetch_settled(struct scrape *s, struct err *e)
 {
     const int64_t until = clock_mono_ns() + SCRAPE_WAIT_S * NS_PER_S;
-    double last;
-    TRY(fetch_ended(s, &s->before, &s->ended, e));
+    double last, now;
+    TRY(count_ended(s, &now, e));
     do {
-        last = s->ended;
-        pause();
-        TRY(fetch_ended(s, &s->before, &s->ended, e));
-    } while (!same(last, s->ended) && clock_mono_ns() < until && !is_stopped(s));
-    return ST_OK;
+        last = now;
+        sleep_pause();
+        TRY(count_ended(s, &now, e));
+    } while (!same(last, now) && clock_mono_ns() < until && !is_stopped(s));
+    return fetch_ended(s, s->a, &s->before, &s->ended, e);
 }
 
 /* What went wrong becomes words. */
@@ -78,14 +89,14 @@ static enum st fetch_caught_up(const struct scrape *s, const struct client_side 
 {
     const int64_t begin = clock_mono_ns(), until = begin + SCRAPE_WAIT_S * NS_PER_S;
     double ended;
-    TRY(fetch_ended(s, after, &ended, e));
+    TRY(count_ended(s, &ended, e));
     while (ended >= s->ended && ended < s->ended + (double)sent->requests &&
            clock_mono_ns() < until && !is_stopped(s)) {
-        pause();
-        TRY(fetch_ended(s, after, &ended, e));
+        sleep_pause();
+        TRY(count_ended(s, &ended, e));
     }
     *waited_s = ns_to_s(clock_mono_ns() - begin);
-    return ST_OK;
+    return fetch(s, s->a, after, e);
 }
 
 void scrape_end(struct scrape *s, const struct client_side *sent, struct server_metrics *out)

@@ -3,8 +3,8 @@
  *     scrape_begin   before the first request of the run, after preflight and warm-up
  *     scrape_end     after the last answer: what the server counted in between
  *
- * A server notes a request a little after its answer is out. So scrape_begin takes the first
- * snapshot whose counts repeat SCRAPE_PAUSE_MS later: no request of before is still to be counted.
+ * A server notes a request a little after its answer is out. So scrape_begin takes a snapshot when
+ * the count of ended requests repeats SCRAPE_PAUSE_MS later: none of before is still to be counted.
  * scrape_end asks until the server counted as many ends as there were good ones, at most
  * SCRAPE_WAIT_S long; that more or fewer were counted stands in server_metrics.why. Both take the
  * server's time only outside the run.

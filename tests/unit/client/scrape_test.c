@@ -47,14 +47,14 @@ static void counts_settle_first(void **state)
     assert_ok(scrape_begin(&s, &t->e), t);
     assert_true(s.on && !s.why);
     assert_near(s.ended, 3, 0);
-    assert_int_equal(fault_server_seen(server, 0), 3);
+    assert_int_equal(fault_server_seen(server, 0), 4); /* 2, 3, 3, and the snapshot */
     fault_server_stop(&server);
 }
 
 static void late_counts_are_waited_for(void **state)
 {
     struct test *t = *state;
-    static const struct fault faults[] = {{.steps = says_3, .times = 4, .then = 1},
+    static const struct fault faults[] = {{.steps = says_3, .times = 5, .then = 1},
                                           {.steps = says_6}};
     struct fault_server *server = fault_server_start(faults, 2);
     struct client_params p;
@@ -72,7 +72,7 @@ static void late_counts_are_waited_for(void **state)
 static void requests_of_others_do_not_wait(void **state)
 {
     struct test *t = *state;
-    static const struct fault faults[] = {{.steps = says_2, .times = 2, .then = 1},
+    static const struct fault faults[] = {{.steps = says_2, .times = 3, .then = 1},
                                           {.steps = says_6}};
     struct fault_server *server = fault_server_start(faults, 2);
     struct client_params p;
@@ -89,7 +89,7 @@ static void requests_of_others_do_not_wait(void **state)
 static void a_restart_is_told(void **state)
 {
     struct test *t = *state;
-    static const struct fault faults[] = {{.steps = says_4, .times = 2, .then = 1},
+    static const struct fault faults[] = {{.steps = says_4, .times = 3, .then = 1},
                                           {.steps = says_2}};
     struct fault_server *server = fault_server_start(faults, 2);
     struct client_params p;
