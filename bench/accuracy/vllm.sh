@@ -119,13 +119,17 @@ recorded() {
         $at["status"] == "ok" { n++ } END { print what ": " n " of " NR - 1 " requests" }' "$to/request_metrics.csv" | figure
 }
 
-# Settings of a simulation that its log tells.
+# Settings of a simulation: those that its log states, and those it was started with.
 settings_of_server() {
-    echo "scheduler.batch_cap=$(small "$sequences" 32)"
-    echo "scheduler.max_model_len=$(small "${MAXLEN:-8192}" 1024)"
-    kv=$(sed -n 's/.*GPU KV cache size: \([0-9,]*\) tokens.*/\1/p' "$runs/$name.facts" | tr -d , | tail -n 1)
-    [ -z "${REHEARSE:-}" ] || kv=9600
-    [ -z "$kv" ] || echo "scheduler.num_blocks=$((kv / 16))"
+    if [ -n "${REHEARSE:-}" ]; then # of the stand-in, which has another log
+        echo "scheduler.batch_cap=32 scheduler.max_model_len=1024 scheduler.num_blocks=600" | tr ' ' '\n'
+        return
+    fi
+    stated=$(server_settings)
+    for word in "scheduler.batch_cap=$sequences" "scheduler.max_model_len=${MAXLEN:-8192}"; do
+        printf '%s\n' "$stated" | grep -q "^${word%%=*}=" || echo "$word"
+    done
+    [ -z "$stated" ] || printf '%s\n' "$stated"
 }
 
 sealed() { # RUN

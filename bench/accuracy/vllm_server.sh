@@ -134,10 +134,16 @@ server_log_part() { # FILE FROM
     gzip -nf "$1"
 }
 
-# What the server said of itself: tokens of its KV cache, versions, kinds of attention.
+# What the server said of itself in its log: the program's reading of it, or why there is none.
 server_facts() {
     echo "version $(fetch "$url/version" 2>/dev/null || :)"
     [ -n "$log" ] && [ -f "$log" ] || return 0
-    grep -aE 'GPU KV cache size|Using .*backend|Available KV cache|max_num_batched_tokens|non-default args|Asynchronous scheduling|Graph capturing finished' \
-        "$log" | cut -c1-300 || :
+    "$tw" settings "settings.log=$log" 2>&1 || :
+}
+
+# Of these, what a simulation takes, as words: scheduler.batch_cap=128 ...
+server_settings() {
+    [ -n "$log" ] && [ -f "$log" ] || return 0
+    "$tw" settings log.level=error "settings.log=$log" | sed -n 's/^settings *//p' | tr ' ' '\n' |
+        grep -E '^scheduler\.(batch_cap|max_model_len|num_blocks|token_budget|prefix_caching|async_scheduling|cuda_graphs|graph_tokens)=' || :
 }

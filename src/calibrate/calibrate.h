@@ -147,5 +147,9 @@ enum st calibrate_write(struct arena *a, const struct calibrate_written *w,
  * models differ from each other. ST_INPUT: a folder without calibration.json. */
 enum st calibrate_pool(struct arena *a, const char *const *roots, size_t n, double between,
                        const struct theta_prior *prior, struct theta_prior *out, struct err *e);
+/* The same of a fit at hand, whose prior was `prior`; source names it. */
+enum st calibrate_pool_fit(struct arena *a, const char *source, const struct calibrate_fit *fit,
+                           double between, const struct theta_prior *prior, struct theta_prior *out,
+                           struct err *e);
 
 #endif

@@ -96,6 +96,11 @@ static enum st same_count(const struct observed *first, const struct observed *x
     return ST_OK;
 }
 
+static bool same_word(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
 static enum st add_settings(const struct observed *first, const struct observed *x,
                             struct observed_settings *all, struct err *e)
 {
@@ -126,6 +131,14 @@ static enum st add_settings(const struct observed *first, const struct observed 
                       s->prefix_caching ? "on" : "off", e);
     if (s->prefix_caching >= 0)
         all->prefix_caching = s->prefix_caching;
+    TRY(same_count(first, x, "the KV cache's number of tokens", &all->kv_tokens, s->kv_tokens, e));
+    TRY(same_count(first, x, "the largest CUDA graph", &all->graph_tokens, s->graph_tokens, e));
+    TRY(same_text(first, x, "cudagraph_mode", same_word, &all->cuda_graphs, s->cuda_graphs, e));
+    if (s->async && all->async && s->async != all->async)
+        return differ(first, x, "asynchronous scheduling", all->async == 2 ? "on" : "off",
+                      s->async == 2 ? "on" : "off", e);
+    all->async = s->async ? s->async : all->async;
+    all->log = all->log ? all->log : s->log;
     return ST_OK;
 }
 

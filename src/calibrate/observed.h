@@ -70,6 +70,12 @@ struct observed_settings {
     double gpu_memory_utilization;
     int prefix_caching;       /* 0, 1 */
     const char *weights, *kv; /* model.dtype, model.kv_dtype: "fp8"; NULL = as the model has them */
+    /* Of the server's own log (server_settings.h). */
+    const char *log;         /* its path */
+    int64_t kv_tokens;       /* that the KV cache holds, where num_blocks is not stated */
+    int64_t graph_tokens;    /* of the largest CUDA graph */
+    const char *cuda_graphs; /* vLLM's cudagraph_mode, "none" */
+    int async;               /* scheduling: 1 off, 2 on */
 };
 /* Names on the hub that differ in who tuned or quantised the model: one shape. NULL = NULL alone.
  */
@@ -89,7 +95,8 @@ struct observed {
     size_t n_batches;
     const char *const *doubts; /* what it states and is not simulated, or is assumed; [n_doubts] */
     size_t n_doubts;
-    const struct logged_run *logged; /* iterations that its server logged; NULL = none */
+    const struct logged_run *logged;     /* iterations that its server logged; NULL = none */
+    const struct server_metrics *server; /* what its server counted meanwhile; NULL = unknown */
     double first_token_lag_s; /* P50 from the end of the batch to the first token; NAN = unknown */
     const struct key_spans *spans; /* of the model that was served, for batches; NULL = none */
 };
@@ -114,6 +121,11 @@ enum st observed_load_of(struct arena *a, const char *path, const struct key_spa
  * or with NULL the one in the run's folder, if any. A run with batches.csv has none. ST_USAGE: a
  * file for a record that can have none. */
 enum st observed_take_log(struct arena *a, const char *log, struct observed *x, struct err *e);
+
+/* Takes what the log of the server that served a record states (calibrate/server_settings.h): the
+ * file, or with NULL the one in the record's folder, if any. */
+enum st observed_take_server_log(struct arena *a, const char *log, struct observed *x,
+                                 struct err *e);
 
 /* ---- for formats ----------------------------------------------------------------------------- */
 

@@ -18,24 +18,30 @@ static double more_variance(const struct theta_prior *prior, double between, int
     return prior->held[i] ? 0 : between * between / prior->precision[i][i];
 }
 
+static enum st said_of(const char *root, const struct calibrate_fit *fit, double between,
+                       const struct theta_prior *prior, struct said *out, struct err *e)
+{
+    double wide[THETAS][THETAS];
+    memcpy(wide, fit->covariance, sizeof wide);
+    for (int i = 0; i < THETAS; i++) {
+        const double more = more_variance(prior, between, i);
+        const double before = fit->before_sd[i] * fit->before_sd[i] + more;
+        wide[i][i] += more;
+        out->before[i] = prior->held[i] || !(before > 0) ? 0 : 1 / before;
+    }
+    out->mean = fit->theta;
+    out->mean_before = fit->before;
+    if (!solve_inverse(THETAS, THETAS, wide[0], prior->held, out->precision[0]))
+        return err_set(e, ST_INPUT, "%s: its covariance is none", root);
+    return ST_OK;
+}
+
 static enum st read_said(struct arena *a, const char *root, double between,
                          const struct theta_prior *prior, struct said *out, struct err *e)
 {
     struct calibrate_fit fit;
-    double wide[THETAS][THETAS];
     TRY(files_read_fit(a, root, prior, &fit, e));
-    memcpy(wide, fit.covariance, sizeof wide);
-    for (int i = 0; i < THETAS; i++) {
-        const double more = more_variance(prior, between, i);
-        const double before = fit.before_sd[i] * fit.before_sd[i] + more;
-        wide[i][i] += more;
-        out->before[i] = prior->held[i] || !(before > 0) ? 0 : 1 / before;
-    }
-    out->mean = fit.theta;
-    out->mean_before = fit.before;
-    if (!solve_inverse(THETAS, THETAS, wide[0], prior->held, out->precision[0]))
-        return err_set(e, ST_INPUT, "%s: its covariance is none", root);
-    return ST_OK;
+    return said_of(root, &fit, between, prior, out, e);
 }
 
 /* mean = precision^-1 (sum of precision x mean), of the prior and of what the data of each said */
@@ -77,5 +83,19 @@ enum st calibrate_pool(struct arena *a, const char *const *roots, size_t n, doub
         return err_set(e, ST_INPUT, "the calibrations given as a prior contradict each other");
     theta_clamp(&out->mean);
     out->source = arena_printf(a, "%zu calibration%s", n, n == 1 ? "" : "s");
+    return ST_OK;
+}
+
+enum st calibrate_pool_fit(struct arena *a, const char *source, const struct calibrate_fit *fit,
+                           double between, const struct theta_prior *prior, struct theta_prior *out,
+                           struct err *e)
+{
+    struct said said;
+    *out = *prior;
+    TRY(said_of(source, fit, between, prior, &said, e));
+    if (!product(prior, &said, 1, out))
+        return err_set(e, ST_INPUT, "%s contradicts the prior", source);
+    theta_clamp(&out->mean);
+    out->source = arena_printf(a, "%s, %s", prior->source, source);
     return ST_OK;
 }

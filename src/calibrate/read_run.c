@@ -6,6 +6,7 @@
 #include "artifact/run.h"
 #include "base/clock.h"
 #include "calibrate/log_replay.h"
+#include "metrics/server_metrics.h"
 
 bool observed_is_run(struct arena *a, const char *path)
 {
@@ -113,6 +114,15 @@ static void read_batches(struct arena *a, const struct run *r, struct observed *
         out->first_token_lag_s = batch_first_token_lag_s(a, r);
 }
 
+static enum st read_server(struct arena *a, const char *path, struct observed *out, struct err *e)
+{
+    struct server_metrics *m = arena_one(a, struct server_metrics);
+    bool found;
+    TRY(server_metrics_load(a, path, m, &found, e));
+    out->server = found ? m : NULL;
+    return ST_OK;
+}
+
 enum st observed_read_run(struct arena *a, const char *path, struct observed *out, struct err *e)
 {
     struct run r;
@@ -124,6 +134,7 @@ enum st observed_read_run(struct arena *a, const char *path, struct observed *ou
     out->stages->name = "0";
     settings_of(a, r.meta, &out->settings);
     read_batches(a, &r, out);
+    TRY(read_server(a, path, out, e));
     return observed_from_rows(a, path, rows, n, out->stages, e);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/solve.h"
+#include "metrics/server_metrics.h"
 
 void tell_note(struct arena *a, struct calibrate_fit *f, const char *text)
 {
@@ -62,11 +63,43 @@ void tell_far(struct arena *a, struct calibrate_fit *f)
     }
 }
 
-bool tell_is_idle(const struct observed_stage *s)
+/* Running at once, by Little's law. */
+static double running(const struct observed_stage *s)
 {
     const struct observed_series *e2e = &s->of[OBSERVED_E2E];
-    const double mean_s = isnan(e2e->mean) ? e2e->at[OBSERVED_P50] : e2e->mean;
-    return s->rate * mean_s < 1; /* Little's law; false of NAN */
+    return s->rate * (isnan(e2e->mean) ? e2e->at[OBSERVED_P50] : e2e->mean);
+}
+
+static double mean_prompt(const struct observed_stage *s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->w.n; i++)
+        sum += (double)s->w.requests[i].num_prefill_tokens;
+    return sum / (double)s->w.n;
+}
+
+const char *tell_outside(struct arena *a, const struct observed *run,
+                         const struct observed_stage *s, const struct theta *t)
+{
+    const struct request_overheads o = theta_overheads(t);
+    struct first_token_split split;
+    const char *why;
+    if (!run->server || !first_token_split(a, run->server, &split, &why))
+        return NULL;
+    const double fitted =
+        o.front_s + o.first_token_s + o.prompt_token_s * mean_prompt(s) + o.stream_s * running(s);
+    return arena_printf(a,
+                        "first tokens of %s outside the engine: %.2f ms by its server's own "
+                        "metrics (front %.2f, outside the server %.2f; queue %.2f and prefill "
+                        "%.2f in the engine), %.2f ms or more in the fit",
+                        run->name, 1e3 * (split.front_s + split.outside_s), 1e3 * split.front_s,
+                        1e3 * split.outside_s, 1e3 * split.queue_s, 1e3 * split.prefill_s,
+                        1e3 * fitted);
+}
+
+bool tell_is_idle(const struct observed_stage *s)
+{
+    return running(s) < 1; /* false of NAN */
 }
 
 const char *tell_idle(struct arena *a, const char *whose)

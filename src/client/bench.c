@@ -167,7 +167,28 @@ static enum st write_files(const struct client_bench *b, const struct artifact *
         if (st != ST_OK)
             return st;
     }
+    if (!b->scrape.why)
+        TRY(artifact_write_json(art, SERVER_METRICS, server_metrics_node(b->a, &b->server), e));
     return artifact_write_json(art, "bench.json", b->json, e);
+}
+
+static enum st begin_scrape(struct client_bench *b, struct err *e)
+{
+    b->scrape = (struct scrape){.a = b->a,
+                                .client = &b->p.client,
+                                .url = b->p.metrics_url,
+                                .mode = b->p.metrics_mode,
+                                .stop = b->p.stop};
+    return scrape_begin(&b->scrape, e);
+}
+
+static void end_scrape(struct client_bench *b, bool whole)
+{
+    const struct client_side sent = scrape_client_side(b->results, b->n);
+    if (whole)
+        scrape_end(&b->scrape, &sent, &b->server);
+    else
+        b->scrape.why = "the run was cut short";
 }
 
 enum st client_bench_run(struct client_bench *b, const struct artifact *art, struct err *e)
@@ -175,6 +196,7 @@ enum st client_bench_run(struct client_bench *b, const struct artifact *art, str
     struct progress progress;
     struct client_watch watch = {&progress, show};
     TRY(warm_up(b, e));
+    TRY(begin_scrape(b, e));
     progress_begin(&progress, "bench", "requests", (int64_t)b->n);
     const struct contention_mark quiet = contention_mark();
     enum st st =
@@ -185,6 +207,7 @@ enum st client_bench_run(struct client_bench *b, const struct artifact *art, str
     if (st != ST_OK && st != ST_INTERRUPTED && !b->health.gave_up)
         return st;
     struct err write_err = {0};
+    end_scrape(b, st == ST_OK);
     struct outcome *o = arena_array(b->a, struct outcome, b->n);
     sum_up(b, art, o);
     enum st write_st = write_files(b, art, o, &write_err);

@@ -16,6 +16,7 @@
 #include "base/contention.h"
 #include "client/outcome.h"
 #include "client/preflight.h"
+#include "client/scrape.h"
 #include "workload/workload.h"
 
 /* Order of option client.prompts. AUTO: ids where all prompts are drawn and the server was seen to
@@ -50,6 +51,8 @@ struct client_bench_params {
     double request_rate, burstiness; /* for bench.json; NAN = it is not of a rate */
     const struct rate_stage *stages; /* [n_stages] that the workload was made with */
     size_t n_stages;
+    const char *metrics_url; /* of the server's own; NULL = they are not fetched */
+    enum scrape_mode metrics_mode;
     bool tokens, answers; /* write token_metrics.csv, answers.jsonl */
     const volatile sig_atomic_t *stop;
 };
@@ -72,6 +75,8 @@ struct client_bench {
     struct client_result *results;
     struct client_health health;
     struct contention busy;
+    struct scrape scrape;
+    struct server_metrics server; /* where scrape.why is NULL */
     struct outcome_figures figures;
     struct node *json; /* bench.json; NULL before there are results */
 };

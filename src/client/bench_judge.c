@@ -130,6 +130,16 @@ void client_bench_tell(const struct client_bench *b)
     warn_of_answers(b);
 }
 
+/* Metrics that were required and went missing during the run. */
+static enum st judge_scrape(const struct client_bench *b, struct err *e)
+{
+    const char *why = b->scrape.why ? b->scrape.why : b->server.why;
+    if (b->p.metrics_mode != SCRAPE_REQUIRED || !why)
+        return ST_OK;
+    err_set(e, ST_REJECTED, "%s", why);
+    return err_add(e, "client.server_metrics=required: the server's metrics are not of this run");
+}
+
 /* Checks for a late client first: it may be why no request succeeded. */
 enum st client_bench_judge(const struct client_bench *b, struct err *e)
 {
@@ -155,7 +165,7 @@ enum st client_bench_judge(const struct client_bench *b, struct err *e)
     }
     why = wrong_lengths(b);
     if (!why)
-        return ST_OK;
+        return judge_scrape(b, e);
     err_set(e, ST_REJECTED, "%s", why);
     err_add(e, "the server did not do the workload's work");
     if (f->lengths[LENGTH_LONG] == 0)

@@ -128,6 +128,22 @@ enum st body_make(struct arena *a, struct body_maker *m, const struct body_promp
     return st;
 }
 
+/* Length of url without "/" and "/v1" at its end. */
+static size_t root_length(const char *url)
+{
+    size_t n = strlen(url);
+    while (n > 0 && url[n - 1] == '/')
+        n--;
+    if (n > 3 && memcmp(url + n - 3, "/v1", 3) == 0)
+        n -= 3;
+    return n;
+}
+
+const char *body_root_url(struct arena *a, const char *url, const char *path)
+{
+    return arena_printf(a, "%.*s%s", (int)root_length(url), url, path);
+}
+
 enum st body_url(struct arena *a, const char *url, const char *path, const char **out,
                  struct err *e)
 {
@@ -143,10 +159,6 @@ enum st body_url(struct arena *a, const char *url, const char *path, const char 
     }
     if (strpbrk(url, "?# \t\r\n"))
         return err_set(e, ST_USAGE, "url: '%s': expected no query, fragment or space", url);
-    size_t n = strlen(url);
-    while (n > 0 && url[n - 1] == '/')
-        n--;
-    bool has_v1 = n > 3 && memcmp(url + n - 3, "/v1", 3) == 0;
-    *out = arena_printf(a, "%.*s%s%s", (int)n, url, has_v1 ? "" : "/v1", path);
+    *out = arena_printf(a, "%.*s/v1%s", (int)root_length(url), url, path);
     return ST_OK;
 }

@@ -65,5 +65,7 @@ enum st body_make(struct arena *a, struct body_maker *m, const struct body_promp
  * http or https, a user or password in it, a query. */
 enum st body_url(struct arena *a, const char *url, const char *path, const char **out,
                  struct err *e);
+/* The same of a path beside /v1: "http://host:8000/metrics". Call body_url first, which checks. */
+const char *body_root_url(struct arena *a, const char *url, const char *path);
 
 #endif

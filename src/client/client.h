@@ -204,7 +204,7 @@ enum st client_run(const struct client_params *p, const struct client_request *r
                    struct client_result *results, struct client_health *health, struct err *e);
 void client_result_free(struct client_result *r);
 
-/* GET a small document (at most 1 MiB) with the same headers and TLS settings; path is added to
+/* GET a small document (at most 16 MiB) with the same headers and TLS settings; path is added to
  * base. ST_DEVICE with the reason and the URL when it does not answer with 200; *status is its HTTP
  * status, 0 without an answer. */
 enum st client_get(struct arena *a, const struct client_params *p, const char *url, struct sv *body,

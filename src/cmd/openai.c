@@ -103,6 +103,8 @@ static enum st get_settings(struct bench *b, const char **models_url, struct err
         .seed = (uint64_t)p->seed,
         .prompts_kind = (enum client_prompts)p->client.prompts,
         .preflight = p->client.preflight,
+        .metrics_url = body_root_url(b->c->a, p->url, "/metrics"),
+        .metrics_mode = (enum scrape_mode)p->client.server_metrics,
         .warmup = p->client.warmup,
         .warmup_requests = p->workload.warmup_requests,
         .may_end_early = !p->engine.ignore_eos,
@@ -234,6 +236,26 @@ static const char *saturated(const struct bench *b, const struct client_bench *r
     return t.grew ? backlog_words(b->c->a, &t) : NULL;
 }
 
+/* What the server counted meanwhile; its words for the terminal. */
+static void show_server(const struct bench *b, const struct client_bench *run, struct node *shown)
+{
+    struct arena *a = b->c->a;
+    const struct server_metrics *m = &run->server;
+    struct first_token_split split;
+    const char *why = run->scrape.why;
+    if (b->p.metrics_mode == SCRAPE_NONE)
+        return;
+    node_set(a, shown, SV("server_metrics"),
+             node_str(a, why ? arena_printf(a, "none: %s", why)
+                             : arena_printf(a, "%s: %s", m->server,
+                                            m->alone ? "of this run alone" : m->why)));
+    if (why)
+        return;
+    const bool known = first_token_split(a, m, &split, &why);
+    node_set(a, shown, SV("first_token"),
+             node_str(a, known ? first_token_words(a, &split) : arena_printf(a, "n/a: %s", why)));
+}
+
 /* The model is what the server calls it. */
 static struct job_setup setup_of(const struct bench *b)
 {
@@ -312,6 +334,7 @@ static enum st measure(const struct bench *b, struct client_bench *run, const ch
         st = commit(b, run, &power, &art, id, shown, e);
     job_power_close(&power);
     if (st == ST_OK) {
+        show_server(b, run, shown);
         print_result(b, run, dir, shown);
         client_bench_tell(run);
         return client_bench_judge(run, e);

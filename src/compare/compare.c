@@ -224,6 +224,9 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
         tell_calibration(out, &notes);
         tell_host_time(out, &notes);
         tell_extrapolation(out, &notes);
+        st = compare_tell_server_log(a, out, &notes, e);
+        if (st == ST_OK)
+            st = compare_tell_first_tokens(a, out, &notes, e);
     }
     out->n_notes = compare_notes_end(&notes, &out->notes);
     return st;

@@ -48,6 +48,16 @@ const char *align_limit(struct arena *a, const struct run *r);
  * has none of its own. Notes what they are made of and how those of both sides are composed. */
 enum st compare_take_log(struct arena *a, struct comparison *c, struct notes *notes, struct err *e);
 
+/* Notes first tokens of the real run as its server_metrics.json splits them; nothing without one.
+ */
+enum st compare_tell_first_tokens(struct arena *a, const struct comparison *c, struct notes *notes,
+                                  struct err *e);
+
+/* Notes settings of the other run that the log of the real run's server contradicts, where its
+ * folder has one. */
+enum st compare_tell_server_log(struct arena *a, const struct comparison *c, struct notes *notes,
+                                struct err *e);
+
 /* The aligned requests only; spread runs lack those of *al that failed there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
 

@@ -21,6 +21,7 @@
     X(SEARCH, search)       \
     X(CALIBRATE, calibrate) \
     X(FIT, fit)             \
+    X(SETTINGS, settings)   \
     X(REPORT, report)       \
     X(KERNELS, kernels)     \
     X(MODEL, model)         \

@@ -176,6 +176,7 @@ struct plan {
         int prompts;         /* 0 text, 1 ids */
         int count;           /* enum body_count of client/body.h */
         int max_tokens_name; /* enum body_limit of client/body.h */
+        int server_metrics;  /* enum scrape_mode of client/scrape.h */
         bool preflight, save_answers;
         const char *model, *tokenizer;
         int64_t max_concurrency, warmup, retries, give_up_after;
@@ -221,7 +222,8 @@ struct plan {
         int64_t long_run; /* times as many requests; 0 = not looked for */
     } capacity;
     struct {
-        struct option_list from, iteration_log, stages, check, prior; /* of calibrate */
+        struct option_list from, iteration_log, server_log, stages, check, prior; /* of calibrate */
+        const char *forward;
     } calibrate;
     struct {
         struct option_list length; /* tokens */
@@ -244,6 +246,10 @@ struct plan {
         int tokens, batches; /* enum plan_output */
         bool write_hydra_snapshot, vidur_metrics, time_series, perfetto;
     } output;
+
+    struct {
+        const char *log; /* of a server */
+    } settings;
 
     struct {
         struct option_list inputs; /* artifact directories */

@@ -7,9 +7,12 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "calibrate/forward.h"
 #include "calibrate/tell.h"
 #include "job/sim.h"
 #include "model/formats.h"
+#include "model/structure.h"
+#include "profile/read/launching.h"
 #include "text/csv.h"
 
 static const double BETWEEN_MODELS = 0.5; /* of what the prior leaves open */
@@ -78,12 +81,75 @@ static bool same_gpu(const char *stated, const char *id)
     return false;
 }
 
+/* The KV cache that the server told in tokens, as blocks. */
+static enum st take_kv_tokens(const struct job_context *c, const struct job_calibration *j,
+                              const char *path, int64_t tokens, struct plan *p, struct err *e)
+{
+    const bool alike = !j->m.m.opaque && (!j->m.m.structure || j->m.m.structure->n_attentions == 1);
+    const int64_t size = p->scheduler.block_size;
+    if (!tokens)
+        return ST_OK;
+    if (alike && tokens % size == 0)
+        return take(c, path, "scheduler.num_blocks", tokens / size, &p->scheduler.num_blocks, e);
+    log_warn("%s states a KV cache of %lld tokens, which is not taken: %s; scheduler.num_blocks "
+             "sets it",
+             path, (long long)tokens,
+             alike ? arena_printf(c->a, "it is no whole blocks of %lld", (long long)size)
+                   : "layers of several kinds share it");
+    return ST_OK;
+}
+
+static enum st take_async(const struct job_context *c, const char *path, int stated, struct plan *p,
+                          struct err *e)
+{
+    static const char key[] = "scheduler.async_scheduling";
+    const bool on = p->scheduler.async_scheduling != ASYNC_OFF;
+    if (!stated || on == (stated == 2))
+        return ST_OK;
+    if (typed(c, key))
+        return contradicts(path, key, stated == 2 ? "that it is on" : "that it is off",
+                           on ? "on" : "off", e);
+    p->scheduler.async_scheduling = stated == 2 ? ASYNC_OVERLAP : ASYNC_OFF;
+    return ST_OK;
+}
+
+static enum st take_graphs(const struct job_context *c, const char *path, const char *stated,
+                           struct plan *p, struct err *e)
+{
+    static const char key[] = "scheduler.cuda_graphs";
+    const char *have = launching_mode_name((enum launching_mode)p->scheduler.cuda_graphs);
+    enum launching_mode mode = LAUNCHING_NONE;
+    if (!stated || strcmp(stated, have) == 0)
+        return ST_OK;
+    if (typed(c, key))
+        return contradicts(path, key, stated, have, e);
+    while (mode <= LAUNCHING_FULL_AND_PIECEWISE && strcmp(launching_mode_name(mode), stated) != 0)
+        mode++;
+    if (mode > LAUNCHING_FULL_AND_PIECEWISE)
+        return err_set(e, ST_INPUT, "%s states cudagraph_mode %s, which is not known", path,
+                       stated);
+    p->scheduler.cuda_graphs = (int)mode;
+    return ST_OK;
+}
+
+/* What only a log of the server states. */
+static enum st settle_logged(const struct job_context *c, const struct job_calibration *j,
+                             const char *path, const struct observed_settings *s, struct plan *p,
+                             struct err *e)
+{
+    TRY(take_kv_tokens(c, j, path, s->kv_tokens, p, e));
+    TRY(take_async(c, path, s->async, p, e));
+    TRY(take_graphs(c, path, s->cuda_graphs, p, e));
+    return take(c, path, "scheduler.graph_tokens", s->graph_tokens, &p->scheduler.graph_tokens, e);
+}
+
 /* The plan with what a record states of its server. */
 static enum st settle(const struct job_context *c, const struct job_calibration *j,
                       const char *path, const struct observed_settings *s, struct plan *p,
                       struct err *e)
 {
     const char *hub = j->m.hub;
+    path = s->log ? s->log : path;
     if (s->model && hub && !observed_same_model(s->model, hub) &&
         (!p->model.name || strcasecmp(s->model, p->model.name) != 0))
         return contradicts(path, "model", s->model, hub, e);
@@ -99,6 +165,7 @@ static enum st settle(const struct job_context *c, const struct job_calibration 
     TRY(take(c, path, "scheduler.token_budget", s->token_budget, &p->scheduler.token_budget, e));
     TRY(take(c, path, "scheduler.batch_cap", s->batch_cap, &p->scheduler.batch_cap, e));
     TRY(take(c, path, "scheduler.max_model_len", s->max_model_len, &p->scheduler.max_model_len, e));
+    TRY(settle_logged(c, j, path, s, p, e));
     if (s->prefix_caching < 0 || (s->prefix_caching == 1) == p->scheduler.prefix_caching)
         return ST_OK;
     if (typed(c, "scheduler.prefix_caching"))
@@ -166,6 +233,25 @@ static enum st take_logs(const struct job_context *c, struct job_calibration *j,
         if (log && strcmp(log, "none") == 0)
             continue;
         TRY(observed_take_log(c->a, log, &j->runs[i], e));
+    }
+    return ST_OK;
+}
+
+/* Logs of the servers of all records: those named, of runs that are fitted, or those beside. */
+static enum st take_server_logs(const struct job_context *c, struct job_calibration *j,
+                                struct err *e)
+{
+    const struct option_list *logs = &c->plan->calibrate.server_log;
+    const size_t n = c->plan->calibrate.from.n;
+    if (logs->n > n)
+        return err_set(e, ST_USAGE, "calibrate.server_log: %zu logs for %zu runs", logs->n, n);
+    for (size_t i = 0; i < n + c->plan->calibrate.check.n; i++) {
+        struct observed *x = i < n ? &j->runs[i] : &j->checks[i - n];
+        const char *log = i < logs->n ? logs->items[i] : NULL;
+        if (!log || strcmp(log, "none") != 0)
+            TRY(observed_take_server_log(c->a, log, x, e));
+        if (x->settings.log)
+            log_info("settings of %s are those that %s states", x->path, x->settings.log);
     }
     return ST_OK;
 }
@@ -425,6 +511,7 @@ static enum st write_bundle(const struct job_context *c, const struct plan *p,
     node_put(c->a, meta, "provenance", run_meta_node(c->a, &facts));
     node_put(c->a, meta, "setup", job_setup_node(c->a, &j->setup));
     node_put(c->a, meta, "config", node_copy(c->a, c->config->tree));
+    node_put(c->a, meta, "server_log", node_str_or_null(c->a, j->in.settings.log));
     const struct calibrate_written w = {.root = j->root,
                                         .hardware = p->hardware.id,
                                         .model_name = j->m.m.name,
@@ -437,6 +524,23 @@ static enum st write_bundle(const struct job_context *c, const struct plan *p,
                                         .meta = meta};
     j->dir = calibrate_dir(c->a, &w);
     return calibrate_write(c->a, &w, &j->in, &j->fit, e);
+}
+
+/* The prior with what exact batches took of the device. */
+static enum st take_forward(const struct job_context *c, const struct plan *p,
+                            struct job_calibration *j, struct err *e)
+{
+    const struct iteration_degrees degrees = {
+        .tp = p->parallel.tp, .pp = p->parallel.pp, .ep = p->parallel.ep};
+    const struct key_spans spans = model_spans(&j->m.m);
+    const struct theta_prior before = j->prior;
+    struct iteration_shape shape;
+    struct forward_bench b;
+    if (!p->calibrate.forward)
+        return ST_OK;
+    TRY(iteration_shape(c->a, &j->m.m, &j->peaks, &degrees, &shape, e));
+    TRY(forward_read(c->a, p->calibrate.forward, &spans, &b, e));
+    return forward_prior(c->a, &shape, &b, BETWEEN_MODELS, &before, &j->prior, &j->forward_note, e);
 }
 
 static enum st prepare(const struct job_context *c, const struct plan *p, struct job_calibration *j,
@@ -457,6 +561,7 @@ static enum st prepare(const struct job_context *c, const struct plan *p, struct
     if (p->calibrate.prior.n)
         TRY(calibrate_pool(c->a, p->calibrate.prior.items, p->calibrate.prior.n, BETWEEN_MODELS,
                            &roofline, &j->prior, e));
+    TRY(take_forward(c, p, j, e));
     j->trial = (struct trial){.params = {.model = &j->m.m,
                                          .tp = p->parallel.tp,
                                          .pp = p->parallel.pp,
@@ -507,6 +612,18 @@ static bool fitted_idle(const struct calibrate_input *in)
     return false;
 }
 
+/* Of each run of one stage, whose counts are of that. */
+static void tell_servers(const struct job_context *c, struct job_calibration *j)
+{
+    for (size_t i = 0; i < j->in.n; i++) {
+        const struct calibrate_stage *s = &j->in.stages[i];
+        const char *text =
+            s->run->n_stages == 1 ? tell_outside(c->a, s->run, s->stage, &j->fit.theta) : NULL;
+        if (text)
+            tell_note(c->a, &j->fit, text);
+    }
+}
+
 static void tell_idle_checks(const struct job_context *c, struct job_calibration *j)
 {
     const char *stages = NULL;
@@ -536,6 +653,7 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     TRY(load_all(c, &p.calibrate.from, spans, &j->runs, e));
     TRY(load_all(c, &p.calibrate.check, spans, &j->checks, e));
     TRY(take_logs(c, j, e));
+    TRY(take_server_logs(c, j, e));
     TRY(load_model(c, read, &p, j, e));
     if (p.calibrate.from.n) {
         TRY(calibrate_check(c->a, j->runs, p.calibrate.from.n, &j->in, e));
@@ -550,12 +668,17 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     const struct calibrate_params params = {&j->trial, &j->shape, &j->prior};
     if (p.calibrate.from.n) {
         TRY(calibrate_fit(c->a, &params, &j->in, &j->fit, e));
+        if (j->forward_note)
+            tell_note(c->a, &j->fit, j->forward_note);
+        tell_servers(c, j);
         if (!fitted_idle(&j->in))
             tell_note(c->a, &j->fit, tell_idle(c->a, "at an idle server"));
         TRY(write_bundle(c, &p, j, e));
     } else {
         calibrate_none(&j->prior, &j->fit);
     }
+    if (j->forward_note)
+        log_info("%s", j->forward_note);
     if (p.calibrate.check.n) {
         TRY(check_all(c, &params, j, e));
         TRY(write_checked(c, j, e));

@@ -27,7 +27,8 @@ struct job_calibration {
     const char *root, *dir;      /* out; the bundle's folder, NULL = none was written */
     struct job_checked *checked; /* [n_checked] */
     size_t n_checked;
-    const char *idle_note; /* on checked stages that found the server idle; NULL = none */
+    const char *idle_note;    /* on checked stages that found the server idle; NULL = none */
+    const char *forward_note; /* of calibrate.forward; NULL = none was given */
     struct trial trial;
 };
 

@@ -173,11 +173,21 @@ static void follow(struct iteration_log *log)
     vec_free(&last);
 }
 
+/* vLLM writes such lines every few seconds, whatever it was started with. */
+#define THROUGHPUT "Avg prompt throughput"
+
+static bool has_throughput(struct sv text)
+{
+    const size_t n = strlen(THROUGHPUT);
+    return text.n >= n && memmem(text.p, text.n, THROUGHPUT, n) != NULL;
+}
+
 enum st iteration_log_parse(struct arena *a, const char *path, struct sv text,
                             struct iteration_log *out, struct err *e)
 {
     VEC(struct logged_iteration) all = {0};
     struct line l = {.path = path};
+    const struct sv whole = text;
     enum st st = ST_OK;
     *out = (struct iteration_log){.path = path};
     while (text.n && st == ST_OK) {
@@ -199,6 +209,9 @@ enum st iteration_log_parse(struct arena *a, const char *path, struct sv text,
     if (out->n)
         return ST_OK;
     err_set(e, ST_INPUT, "%s: no line of an iteration is in it", path);
+    if (has_throughput(whole))
+        return err_hint(e, "start vLLM with --enable-logging-iteration-details (0.24 to 0.33 have "
+                           "it); lines of throughput (\"" THROUGHPUT "\") say nothing of batches");
     return err_hint(e,
                     "start vLLM with --enable-logging-iteration-details, and do not turn off its "
                     "statistics (--disable-log-stats)");

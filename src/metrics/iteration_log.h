@@ -10,7 +10,9 @@
  *
  * as vLLM 0.24 has it. 0.33 puts "Engine 000: " before it, " (dummy)" after the time where other
  * engines alone had work, and then ", GPU KV cache usage: 1.5%" and what an encoder took. Lines of
- * other kinds are skipped. The file may be gzip, by its first bytes.
+ * other kinds are skipped, those of throughput ("Avg prompt throughput: ...") too, which have no
+ * compositions; server_log.h reads what such a log states of settings. The file may be gzip, by its
+ * first bytes.
  *
  * What the numbers are (vllm/v1/utils.py, compute_iteration_details): a context request has no
  * output yet, so each chunk of its prompt counts as one; a generation request has output, and has

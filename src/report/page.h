@@ -77,6 +77,9 @@ void page_iterations(struct arena *a, struct buf *out, const struct run *run);
  * runs. */
 void page_server(struct arena *a, struct buf *out, const struct node *meta);
 void page_client(struct arena *a, struct buf *out, const struct node *meta);
+/* What the server of a run counted itself (metrics/server_metrics.h); nothing for other runs. */
+struct server_metrics;
+void page_server_metrics(struct arena *a, struct buf *out, const struct server_metrics *m);
 /* Failed requests, by cause; nothing where there are none. */
 void page_failures(struct buf *out, const struct run *run);
 /* The reasons for inconclusive cells of a compare.json; nothing when there is none. */

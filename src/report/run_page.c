@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare/compare.h"
+#include "metrics/server_metrics.h"
 #include "report/page.h"
 #include "serve/serve.h"
 
@@ -15,6 +16,7 @@ struct run_data {
     size_t n_rows;
     struct curves *curves;
     struct compare_uncertainty uncertainty;
+    const struct server_metrics *server; /* NULL = none */
     bool simulated;
 };
 
@@ -119,6 +121,7 @@ static void run_body(struct arena *a, struct buf *out, const struct part *part)
     tiles(a, out, d);
     buf_puts(out, "</header>\n");
     page_client(a, out, d->run.meta);
+    page_server_metrics(a, out, d->server);
     page_failures(out, &d->run);
     latencies(a, out, d);
     page_figures(out, "Distributions", d->curves, 0, METRICS);
@@ -146,6 +149,15 @@ static void collect_delays(struct arena *a, struct run_data *d)
     mem_free(scratch);
 }
 
+static enum st read_server(struct arena *a, const char *dir, struct run_data *d, struct err *e)
+{
+    struct server_metrics *m = arena_one(a, struct server_metrics);
+    bool found;
+    TRY(server_metrics_load(a, dir, m, &found, e));
+    d->server = found ? m : NULL;
+    return ST_OK;
+}
+
 enum st part_run(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                  struct err *e)
 {
@@ -157,6 +169,7 @@ enum st part_run(struct arena *a, const char *dir, const struct node *meta, stru
     TRY(metrics_from_run(a, &d->run, &all, &d->metrics, e));
     TRY(time_series_load(a, dir, &d->rows, &d->n_rows, e));
     TRY(compare_uncertainty_read(a, dir, &d->uncertainty, e));
+    TRY(read_server(a, dir, d, e));
     collect_delays(a, d);
     d->simulated = type && strcmp(type, "vidur") == 0;
     d->curves = curves_new(a, 1, (const char *const[]){d->simulated ? "simulated" : "real"},

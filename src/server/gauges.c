@@ -83,4 +83,7 @@ void gauges_write(struct buf *out, const struct gauges *g, const char *model)
               &g->itl);
     histogram(out, "e2e_request_latency_seconds", "arrival to last token, inside the server",
               &g->e2e);
+    histogram(out, "request_queue_time_seconds", "arrival to first batch", &g->queue);
+    histogram(out, "request_prefill_time_seconds", "first batch to first token", &g->prefill);
+    histogram(out, "request_decode_time_seconds", "first token to last token", &g->decode);
 }

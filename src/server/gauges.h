@@ -29,6 +29,7 @@ struct gauges {
     int64_t prompt_tokens, output_tokens;
     bool draining;
     struct gauge_histogram ttft, itl, e2e;
+    struct gauge_histogram queue, prefill, decode; /* of requests that ended well, at their end */
 };
 
 void gauges_observe(struct gauge_histogram *h, double s);

@@ -310,6 +310,20 @@ static bool on_over(void *self, const struct run_token *t, enum run_status *stat
     return over;
 }
 
+static void observe_span(struct gauge_histogram *h, int64_t from_ns, int64_t to_ns)
+{
+    if (from_ns != RUN_NONE && to_ns != RUN_NONE)
+        gauges_observe(h, ns_to_s(to_ns - from_ns));
+}
+
+/* A request that ended well, by the loop's clock. */
+static void observe_parts(struct gauges *g, const struct run_request *r)
+{
+    observe_span(&g->queue, r->arrival_ns, r->scheduled_ns);
+    observe_span(&g->prefill, r->scheduled_ns, r->first_token_ns);
+    observe_span(&g->decode, r->first_token_ns, r->completion_ns);
+}
+
 static void on_request(void *self, const struct run_request *r)
 {
     struct server *s = self;
@@ -323,8 +337,10 @@ static void on_request(void *self, const struct run_request *r)
     s->n_pending--;
     s->gauges.requests[r->status]++;
     s->gauges.prompt_tokens += r->num_prefill_tokens;
-    if (r->status == RUN_OK)
+    if (r->status == RUN_OK) {
         gauges_observe(&s->gauges.e2e, ns_to_s(clock_mono_ns() - l->arrival_ns));
+        observe_parts(&s->gauges, r);
+    }
     live_wake(l);
     drop_side(s, l);
     unlock(s);

@@ -28,6 +28,10 @@ static const struct option rows[] = {
      .when = WHEN(IS("engine.kind", "openai")),
      .help = "ask one short request before the run: a server that refuses ends it at once, and "
              "what a server does not take is not sent"},
+    {KEY(client.server_metrics), .def = "auto", .allowed = "auto|none|required",
+     .commands = CMD_BENCH, .when = WHEN(IS("engine.kind", "openai")),
+     .help = "fetch the server's own metrics (GET /metrics) before and after the run, for "
+             "server_metrics.json; auto does without where they are missing"},
     {KEY(client.duration_s), .unit = "s", .def = "0", .max = 1e9, .commands = CMD_BENCH,
      .when = WHEN(IS("engine.kind", "openai")),
      .help = "time after which no further request is sent: what was not sent by then is no part of "

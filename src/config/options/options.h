@@ -37,6 +37,7 @@ struct option_section {
     X(search)              \
     X(calibrate)           \
     X(fit)                 \
+    X(settings)            \
     X(compare)             \
     X(output)              \
     X(kernels)             \

@@ -400,6 +400,44 @@ static void a_run_over_http_shows_server_client_and_failures(void **state)
     assert_null(strstr(without, "<h2>Failures</h2>"));
 }
 
+/* Names of metrics are a server's, and may be anything. */
+static void a_servers_own_metrics_are_shown(void **state)
+{
+    static const char *const wants[] = {"<h2>The server&#39;s own metrics</h2>",
+                                        "They are not of this run alone: &lt;/style&gt;",
+                                        "First tokens are not split: &lt;/style&gt;",
+                                        "<th class=\"wide\">TTFT</th>",
+                                        "20.00 ms to 40.00 ms",
+                                        "above 40.00 ms",
+                                        "<th class=\"wide\">prompt tokens</th>",
+                                        "100 to 200",
+                                        "Prefix cache: 25 % of the prompts&#39; tokens were found.",
+                                        "Preemptions: 3.",
+                                        NULL};
+    struct test *t = *state;
+    const struct fake_run run = fake_run_default("real");
+    const char *dir = fake_run_write(t, "real", &run);
+    struct buf why = {0};
+    json_quote(&why, SV(HOSTILE));
+    test_write(
+        t, "real/server_metrics.json",
+        arena_printf(
+            t->a,
+            "{\"schema_version\": 1, \"url\": \"u\", \"server\": \"vllm\", \"alone\": false, "
+            "\"why\": %s, \"client\": {\"requests\": 2, \"ttft_s\": 0.03, \"e2e_s\": 1}, "
+            "\"histograms\": {\"ttft\": {\"metric\": %s, \"count\": 2, \"mean\": 0.025, "
+            "\"p50\": [0.02, 0.04], \"p90\": [0.04, null]}, \"prompt_tokens\": {\"metric\": "
+            "\"p\", \"count\": 2, \"mean\": 150.4, \"p50\": [100, 200], \"p90\": [100, 200]}}, "
+            "\"counters\": {\"cache_queries\": {\"metric\": \"q\", \"value\": 400}, "
+            "\"cache_hits\": {\"metric\": \"h\", \"value\": 100}, \"preemptions\": "
+            "{\"metric\": \"x\", \"value\": 3}}}",
+            buf_str(&why), buf_str(&why)));
+    buf_free(&why);
+    const char *page = report_on(t, &dir, 1);
+    check_tags(page);
+    expect_on(page, wants);
+}
+
 /* A run of `kernels` on a trace of node7, compared with one that is half as long; the traces are
  * gone. The folder's name. */
 static const char *make_kernels(struct test *t)
@@ -592,6 +630,7 @@ int main(void)
         TEST(a_capacity_is_marked_in_its_plots),
         TEST(a_search_names_configurations_by_settings),
         TEST(a_trace_shows_kernels_regions_and_gaps),
+        TEST(a_servers_own_metrics_are_shown),
         TEST(a_run_over_http_shows_server_client_and_failures),
         TEST(kernels_show_the_machine_that_was_recorded),
         TEST(a_kernels_json_from_elsewhere_does_no_harm),

@@ -77,7 +77,7 @@ static void prometheus_reads_it(void **state)
     gauges_write(&text, &g, "a \"model\" of\\one\nline");
     assert_non_null(strstr(text.p, "\ntwinfer_info{model=\"a \\\"model\\\" of\\\\one line\","));
     const struct scrape s = scrape(&text);
-    assert_int_equal(s.families, 20);
+    assert_int_equal(s.families, 23);
     assert_true(s.samples > 3 * (GAUGE_BUCKETS + 3));
     buf_free(&text);
 }
