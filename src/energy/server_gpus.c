@@ -86,7 +86,8 @@ static void name_finding(const struct server_gpus *s, const struct finding *f, c
     if (f->pid == NOT_SAID) {
         snprintf(out, WORDS, "NVML did not say who computed on GPU %d", f->gpu);
     } else if (f->pid == UNMEASURED) {
-        snprintf(out, WORDS, "the server computed on GPU %d, too, whose power was not read", f->gpu);
+        snprintf(out, WORDS, "the server computed on GPU %d, too, whose power was not read",
+                 f->gpu);
     } else if (proc_tree_whose(s->tree, f->pid) == PROC_ABSENT) {
         snprintf(out, WORDS, "pid %lld, which is not in /proc here", pid);
     } else {
@@ -266,9 +267,9 @@ static enum st tell_none(const struct server_gpus *s, int64_t pid, const struct 
             "NVML lists neither process %lld nor a descendant of it on any GPU (processes of the "
             "server: %lld, GPUs: %zu, processes that NVML lists: %d)",
             (long long)pid, (long long)proc_tree_size(s->tree), s->n_all, l->listed);
-    return err_hint(e, "%s",
-                    s->contained ? where
-                                 : "the pid of the process that was started, when the server is up");
+    return err_hint(
+        e, "%s",
+        s->contained ? where : "the pid of the process that was started, when the server is up");
 }
 
 enum st server_gpus_open(struct arena *a, const struct server_gpus_params *p,

@@ -24,9 +24,9 @@
 struct server_gpus;
 
 struct server_gpus_params {
-    int64_t pid;        /* of the server's process, as /proc here names it */
-    const char *proc;   /* the procfs; NULL = /proc */
-    double interval_s;  /* between two looks; 0 = 0.5 */
+    int64_t pid;       /* of the server's process, as /proc here names it */
+    const char *proc;  /* the procfs; NULL = /proc */
+    double interval_s; /* between two looks; 0 = 0.5 */
 };
 
 /* ST_INPUT: no such process, or one that started twinfer itself. ST_DEVICE: no NVML; it does not
@@ -45,8 +45,8 @@ struct server_gpus_seen {
     const char *why;   /* the power of the boards is not the server's, or not all of it: "1 other
                         * process computed on GPU 0: python3 (pid 4250)"; NULL = it is */
 };
-void server_gpus_begin(struct server_gpus *s); /* the first look, and a thread for the others */
-int server_gpus_strangers(struct server_gpus *s);   /* so far */
+void server_gpus_begin(struct server_gpus *s);    /* the first look, and a thread for the others */
+int server_gpus_strangers(struct server_gpus *s); /* so far */
 struct server_gpus_seen server_gpus_end(struct arena *a, struct server_gpus *s);
 
 #endif

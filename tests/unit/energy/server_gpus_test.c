@@ -88,11 +88,13 @@ static void what_is_no_server_on_a_gpu_is_refused(void **state)
         const char *text;
     } rows[] = {
         {"devices=2;pid0=30", FIRST, ST_DEVICE,
-         "NVML lists neither process 20 nor a descendant of it on any GPU (processes of the server: "
+         "NVML lists neither process 20 nor a descendant of it on any GPU (processes of the "
+         "server: "
          "2, GPUs: 2, processes that NVML lists: 1)\n"
          "hint: the pid of the process that was started, when the server is up"},
         {"", BELOW, ST_DEVICE,
-         "NVML lists neither process 20 nor a descendant of it on any GPU (processes of the server: "
+         "NVML lists neither process 20 nor a descendant of it on any GPU (processes of the "
+         "server: "
          "2, GPUs: 1, processes that NVML lists: 0)\n"
          "hint: run twinfer where the server's pids are the host's: on the host, or in a "
          "container started with --pid=host"},
@@ -133,8 +135,7 @@ static void who_else_computes_there_is_named(void **state)
         {"pid0=20", NULL, 0, 1, NULL},
         {"devices=2;pid0=20;pid1=22", NULL, 0, 2, NULL},
         {"devices=2;pid0=20;pid1=30", NULL, 0, 1, NULL}, /* on another GPU */
-        {"pid0=20;also0=30", NULL, 1, 1,
-         "1 other process computed on GPU 0: train.py (pid 30)"},
+        {"pid0=20;also0=30", NULL, 1, 1, "1 other process computed on GPU 0: train.py (pid 30)"},
         {"pid0=20;processes=1", NULL, 1, 1,
          "1 other process computed on GPU 0: pid 4000000000, which is not in /proc here"},
         {"pid0=20;processes=2", NULL, 2, 1,
@@ -195,10 +196,8 @@ static void a_stranger_counts_that_came_and_went(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_servers_gpus_are_those_of_its_processes),
-        TEST(a_board_has_the_uuid_of_its_index),
-        TEST(what_is_no_server_on_a_gpu_is_refused),
-        TEST(who_else_computes_there_is_named),
+        TEST(a_servers_gpus_are_those_of_its_processes), TEST(a_board_has_the_uuid_of_its_index),
+        TEST(what_is_no_server_on_a_gpu_is_refused),     TEST(who_else_computes_there_is_named),
         TEST(a_stranger_counts_that_came_and_went),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
