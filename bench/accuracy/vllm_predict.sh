@@ -38,10 +38,12 @@ has_log() {
     [ -f "$1/iterations.log" ] || [ -f "$1/iterations.log.gz" ]
 }
 
-# predicted MODEL BASIS: OUT/predict/NAME-BASIS.csv, a row for each run and metric
+# predicted MODEL BASIS [SETTING]...: OUT/predict/NAME-BASIS.csv, a row for each run and metric
 predicted() {
     model_of "$1"
-    basis=$2
+    name=$of basis=$2
+    shift 2
+    more="$*"
     data=$(data_folder)
     check='' from='' none='' logged='' names=''
     for run in "$data/${name}"_* "$data/it_${name}"_*; do
@@ -84,7 +86,7 @@ predicted() {
     rm -rf "$to" "$to.csv"
     code=0 # 5: does not fit, which its notes say
     # shellcheck disable=SC2086  # several words
-    "$tw" calibrate "hardware=$hardware" "model=$group" scheduler=vllm_0_33 $settings "$@" "out=$to" ${TWINFER_ARGS:-} log.level=error || code=$?
+    "$tw" calibrate "hardware=$hardware" "model=$group" "${scheduler_set:-scheduler=vllm_0_33}" $settings $more "$@" "out=$to" ${TWINFER_ARGS:-} log.level=error || code=$?
     [ $code = 0 ] || [ $code = 5 ] || return $code
     for run in $names; do
         role=seen
@@ -156,6 +158,7 @@ BEGIN {
     limits["uncalibrated", "e2e_p50"] = 10; limits["uncalibrated", "ttft_p50"] = 20
     title["blind"] = "Blind"; title["seen"] = "Seen"; title["repeat"] = "The fitted requests again"; title["fitted"] = "Fitted"
     title_of["uncalibrated"] = "nothing"; title_of["latencies"] = "latencies of a3, a12"; title_of["log"] = "log of iterations"
+    title_of["one_gpu"] = "one GPU, and the all-reduce"
 }
 {
     base = $3
