@@ -123,7 +123,7 @@ load_into() {
     to=$1 of_load=$2
     shift 2
     code=0
-    # shellcheck disable=SC2046  # several words
+    # shellcheck disable=SC2046,SC2086  # several words
     "$tw" bench engine=openai "url=$url" ${client_set:-client.prompts=ids} "model=$group" "hardware=$hardware" \
         $(settings_of "$of_load") "out=$to" "$@" || code=$?
     [ $code = 0 ] || [ $code,"${REHEARSE:-}" = 5,1 ] || return $code

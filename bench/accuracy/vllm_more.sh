@@ -32,7 +32,7 @@ steps_tp2() {
         bases tp2 "$model" uncalibrated latencies
         step "${model%%:*}-tp2-one_gpu" 20 300 tp2 from_one_gpu "$model"
     done
-    step tables 1 30 tables
+    step tables-tp2 1 30 tables
 }
 
 # OUT/all_reduce/times.csv, bytes and us of one all-reduce on two GPUs; in parameters, what the roofline makes of it.
@@ -63,25 +63,31 @@ all_reduce() {
     echo "all-reduce on two GPUs: $(grep -c '^[0-9]' "$times") sizes, $(cat "$out/all_reduce/parameters")" | figure
 }
 
-# The parameters that were fitted to one GPU, with the all-reduce between two.
+# What was fitted to one GPU, with the all-reduce between two: its bundle, whose calibration then says two.
 from_one_gpu() { # MODEL
     model_of "$1"
     fitted=$(find "$out/predict/$name-latencies" -name calibration.json 2>/dev/null | head -n 1)
     [ -n "$fitted" ] || { echo "$name was not calibrated on one GPU: record and predict first" >&2; return 2; }
     [ -f "$out/all_reduce/parameters" ] || { echo "the all-reduce was not measured: $out/steps/all-reduce.txt" >&2; return 2; }
-    # shellcheck disable=SC2046  # several words
-    predicted "$1" one_gpu $(parameters_of "$fitted") $(cat "$out/all_reduce/parameters")
+    bundle=$out/all_reduce/$name
+    rm -rf "$bundle"
+    cp -r "$out/predict/$name-latencies" "$bundle"
+    # shellcheck disable=SC2046  # two words
+    for_two_gpus "$fitted" $(sed 's/+predictor.parameters.[a-z_]*=//g' "$out/all_reduce/parameters") \
+        >"$bundle/${fitted#"$out/predict/$name-latencies/"}"
+    simulated "$1" one_gpu "profile.root=$bundle"
 }
 
-# parameters_of CALIBRATION: of launching and the device, but what the all-reduce says
-parameters_of() {
-    awk '/^  "parameters": {/ { inside = 1; next }
-        inside && /^  }/ { exit }
-        inside && /^    "[a-z_]*": {/ { split($0, part, "\""); name = part[2] }
-        inside && /"value":/ {
-            value = $2; sub(/,$/, "", value)
-            if (name != "collective_s" && name != "link_efficiency") printf "+predictor.parameters.%s=%s\n", name, value
-        }' "$1"
+# for_two_gpus CALIBRATION COLLECTIVE_S LINK_EFFICIENCY
+for_two_gpus() {
+    awk -v collective="$2" -v link="$3" '
+        /^    "[a-z_]*": [{]/ { name = $1 }
+        /^    "tp": 1,*$/ { sub(/1/, "2"); done++ }
+        name ~ /collective_s|link_efficiency/ && /"(value|low|high)": / {
+            sub(/: [^,]*/, ": " (name ~ /collective/ ? collective : link)); done++
+        }
+        { print }
+        END { if (done != 7) { print "calibration.json is not of the form that is known" >"/dev/stderr"; exit 3 } }' "$1"
 }
 
 # ---- another engine ----
@@ -107,14 +113,15 @@ steps_other() {
     for model in $models; do
         bases other "$model" uncalibrated latencies
     done
-    step tables 1 30 tables
+    step tables-other 1 30 tables
 }
 
 # ---- extras ----
 
 prefix() { # FUNCTION [ARG]...
     variant=-prefix variant_set=scheduler.prefix_caching=true
-    client_set="client.prompts=ids workload.prefix.tokens=$(small 1024 32) workload.prefix.groups=4"
+    client_workload="workload.prefix.tokens=$(small 1024 32) workload.prefix.groups=4"
+    client_set="client.prompts=ids $client_workload"
     "$@"
 }
 
@@ -132,12 +139,13 @@ steps_extras() {
     for model in $models; do
         for extra in 'prefix prefix' 'sampling a12' 'fp8 a12'; do
             step "${model%%:*}-${extra% *}-${extra#* }" "$(small 60 5)" "$(small 580 120)" "${extra% *}" recorded "$model" "${extra#* }"
-            bases "${extra% *}" "$model" uncalibrated
+            step "${model%%:*}-${extra% *}-simulated" 20 300 "${extra% *}" simulated "$model" uncalibrated predictor=roofline \
+                predictor.request_overheads=server
         done
         step "${model%%:*}-prefix-hits" 5 "$(small 120 60)" prefix prefix_hits "$model"
         step "${model%%:*}-sampling-cost" 1 30 sampling_cost "$model"
     done
-    step tables 1 30 tables
+    step tables-extras 1 30 tables
 }
 
 # Tokens found in the cache: what the server counted meanwhile, and what a simulation of the run does.
@@ -148,7 +156,7 @@ prefix_hits() { # MODEL
     rm -rf "$out/prefix/$name"
     # shellcheck disable=SC2046,SC2086  # several words
     "$tw" simulate "model=$group" "hardware=$hardware" scheduler=vllm_0_33 predictor=roofline predictor.request_overheads=server \
-        $(cat "$runs/$of.settings") $(settings_of prefix) ${client_set#* } "out=$out/prefix/$name" log.level=error >/dev/null
+        $(cat "$runs/$of.settings") $(settings_of prefix) $client_workload "out=$out/prefix/$name" log.level=error >/dev/null
     sum() { sed -n 's/^vllm:prefix_cache_hits_total[^ ]* //p' "$run/metrics_$1.txt" 2>/dev/null | awk '{ s += $1; n++ } END { if (n) printf "%.0f\n", s }'; }
     before=$(sum before) after=$(sum after)
     simulated=$(sed -n 's/^ *"prefix_hit_tokens": \([0-9]*\).*/\1/p' "$out/prefix/$name/run_meta.json" | head -n 1)
@@ -172,22 +180,40 @@ sampling_cost() { # MODEL
 
 # ---- peers ----
 
+# Both take the hardware's and the model's names as AIConfigurator has them: SYSTEM (h100_sxm), PEER_MODEL (MODELS' reference).
 steps_peers() {
     for model in $models; do
-        step "${model%%:*}-peers" "$(small 60 5)" "$(small 580 120)" peers "$model"
+        step "${model%%:*}-aiconfigurator" 60 "$(small 580 120)" aiconfigurator "$model"
+        step "${model%%:*}-aisimulate" 60 "$(small 580 120)" aisimulate "$model"
     done
+    step tables-peers 1 30 tables
 }
 
-peers() { # MODEL
+has_package() { # NAME
+    "$python" -c "import $1" >/dev/null 2>&1
+}
+
+# Its operator times in this simulator: the package itself predicts a load by its means, no arrivals.
+aiconfigurator() { # MODEL
     model_of "$1"
-    data=$(data_folder)
+    has_package aiconfigurator_core || { echo "$name: aiconfigurator-core is not installed in $python: left out" | figure; return 0; }
+    rm -rf "$out/peers/$name-tables"
+    mkdir -p "$out/peers"
+    "$python" "$root/adapters/aiconfigurator_iterations.py" --model "${PEER_MODEL:-$reference}" --gpu "${SYSTEM:-${hardware}_sxm}" --backend vllm \
+        --tp 1 --name "$name" --hardware "$hardware" --out "$out/peers/$name-tables" || return
+    simulated "$1" aiconfigurator "profile.root=$out/peers/$name-tables" "model.name=$name"
+}
+
+# AISimulate replays the arrivals and lengths of each run.
+aisimulate() { # MODEL
+    model_of "$1"
+    has_package aisimulate || { echo "$name: aisimulate is not installed in $python: left out" | figure; return 0; }
+    mkdir -p "$out/peers"
     set --
-    for run in "$data/${name}"_*; do
+    for run in "$(data_folder)/${name}"_*; do
         [ ! -f "$run/request_metrics.csv" ] || set -- "$@" "$run"
     done
-    [ $# -gt 0 ] || { echo "no runs of $name in $data" >&2; return 2; }
-    mkdir -p "$out/peers"
-    "$python" "$root/bench/accuracy/peers.py" "$reference" "$hardware" "$sequences" "$out/peers/$name" "$@" >"$out/peers/$name.csv"
-    sed -n 's/^# //p' "$out/peers/$name.csv" | figure
-    [ ! -f "$out/peers/$name.csv" ] || grep -v '^#' "$out/peers/$name.csv" | figure
+    [ $# -gt 0 ] || { echo "no runs of $name" >&2; return 2; }
+    "$python" "$root/bench/accuracy/peers.py" "${PEER_MODEL:-$reference}" "${SYSTEM:-${hardware}_sxm}" "$out/peers/$name" "$@" >"$out/peers/$name.csv" || return
+    figure <"$out/peers/$name.csv"
 }

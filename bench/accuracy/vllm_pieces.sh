@@ -198,7 +198,10 @@ energy_table() { # MODEL
         "$tw" compare "real_run_dir=$run" "sim_run_dir=$run-sim" "out=$run-compare" log.level=error >"$run-compare.txt" ||
             case $? in 1 | 5) ;; *) return 1 ;; esac # its exit code judges latencies
         real=$(energy_of "$run/run_meta.json" j_per_token) simulated=$(energy_of "$run-sim/run_meta.json" j_per_token)
-        [ -n "$real" ] && [ -n "$simulated" ] || { grep -h unknown_because "$run/run_meta.json" "$run-sim/run_meta.json" >&2; return 5; }
+        if [ -z "$real" ] || [ -z "$simulated" ]; then
+            grep -h unknown_because "$run/run_meta.json" "$run-sim/run_meta.json" >&2
+            return 5
+        fi
         echo "$name, $load: $real J per output token measured, $simulated simulated" | figure
         check "$name, $load: J per output token, simulated / measured - 1" \
             "$(awk -v r="$real" -v s="$simulated" 'BEGIN { printf "%+.1f", 100 * (s / r - 1) }')" % '+- 10' 1 -

@@ -137,7 +137,8 @@ server_held() { # [ARG]...
     esac
     rm -rf "$at/end" "$server_out"
     echo held >"$at/stop"
-    [ $kind = folder ] && said=$at/start.txt || said=$log
+    said=$log
+    [ "$kind" != folder ] || said=$at/start.txt
     # shellcheck disable=SC2086  # several words
     setsid "$tw" "$server_tool" "out=$server_out" $server_settings -- sh "$root/bench/accuracy/vllm_hold.sh" "$at/end" "$said" "$@" \
         >"$at/$server_tool.txt" 2>&1 </dev/null &
