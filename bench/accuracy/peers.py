@@ -5,12 +5,13 @@
 
 MODEL and SYSTEM as AISimulate has them (Qwen/Qwen3-32B, h100_sxm). A RUN is a run directory; its requests become a Mooncake trace
 whose hashes are all different, since nothing is in the cache. OUT gets configuration and answer of each. Columns: run, metric
-(means of TTFT and TPOT), observed and predicted in ms, error in %; a run that it does not predict has its reason instead.
+(means, medians and P90 of TTFT and TPOT), observed and predicted in ms, error in %; a run that it does not predict has its reason instead.
 Needs PyPI's aisimulate in the Python that runs it.
 """
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -22,12 +23,26 @@ def requests_of(run):
         return [r for r in csv.DictReader(f) if r["status"] == "ok" and r["warmup"] != "1"]
 
 
-def means_of(rows):
-    """Mean TTFT, from the planned arrival, and mean TPOT of the answers of two tokens and more, in ms."""
-    ttft = [int(r["ttft_ns"]) / 1e6 for r in rows]
-    tpot = [(int(r["completion_time_ns"]) - int(r["first_token_time_ns"])) / 1e6 / (int(r["num_decode_tokens_actual"]) - 1)
-            for r in rows if int(r["num_decode_tokens_actual"]) > 1]
-    return {"ttft_mean": sum(ttft) / len(ttft), "tpot_mean": sum(tpot) / len(tpot) if tpot else None}
+def quantile(sorted_values, q):
+    at = q * (len(sorted_values) - 1)
+    low = int(at)
+    high = min(low + 1, len(sorted_values) - 1)
+    return sorted_values[low] + (at - low) * (sorted_values[high] - sorted_values[low])
+
+
+def figures_of(rows):
+    """TTFT from the planned arrival, and TPOT of the answers of two tokens and more, in ms, under AISimulate's names."""
+    times = {"ttft": [int(r["ttft_ns"]) / 1e6 for r in rows],
+             "tpot": [(int(r["completion_time_ns"]) - int(r["first_token_time_ns"])) / 1e6 / (int(r["num_decode_tokens_actual"]) - 1)
+                      for r in rows if int(r["num_decode_tokens_actual"]) > 1]}
+    out = {}
+    for name, values in times.items():
+        if values:
+            values.sort()
+            out["mean_%s_ms" % name] = sum(values) / len(values)
+            out["median_%s_ms" % name] = quantile(values, 0.5)
+            out["p90_%s_ms" % name] = quantile(values, 0.9)
+    return out
 
 
 def write_trace(path, rows):
@@ -44,7 +59,8 @@ def write_trace(path, rows):
 
 def predict(model, system, folder, rows):
     """The answer, or (None, why there is none)."""
-    os.makedirs(folder, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # it takes no folder with an answer, nor one with none
+    os.makedirs(folder)
     trace, config, out = (os.path.join(folder, name) for name in ("trace.jsonl", "p.yaml", "out"))
     write_trace(trace, rows)
     with open(config, "w", encoding="utf-8") as f:
@@ -58,9 +74,13 @@ def predict(model, system, folder, rows):
     answer = os.path.join(out, "prediction.json")
     if not os.path.exists(answer):
         lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        lines = [line for line in lines if "failed" in line] or lines
         return None, (lines[-1] if lines else "exit code %d" % done.returncode)[:200]
     with open(answer, encoding="utf-8") as f:
-        return json.load(f), None
+        found = json.load(f)
+    if found.get("completed_requests") != len(rows):
+        return None, "%s of %d requests completed" % (found.get("completed_requests"), len(rows))
+    return found, None
 
 
 def main():
@@ -78,10 +98,9 @@ def main():
         if answer is None:
             write.writerow((name, "not predicted: " + why, "", "", ""))
             continue
-        for metric, observed in means_of(rows).items():
-            predicted = answer.get("mean_%s_ms" % metric.split("_", maxsplit=1)[0])
-            if observed and predicted is not None:
-                write.writerow((name, metric, "%.3f" % observed, "%.3f" % predicted, "%+.1f" % (100 * (predicted / observed - 1))))
+        for metric, observed in figures_of(rows).items():
+            if answer.get(metric) is not None:
+                write.writerow((name, metric, "%.3f" % observed, "%.3f" % answer[metric], "%+.1f" % (100 * (answer[metric] / observed - 1))))
 
 
 if __name__ == "__main__":
