@@ -153,6 +153,33 @@ bool capture_bind(void)
     return capture.bound;
 }
 
+/* ---- regions of launches of CUDA graphs ---- */
+
+void inject_capture_cut(const char *what)
+{
+    if (capture_is(CAPTURE_RUNNING))
+        capture_refuse("%s after launch %lld of a CUDA graph, inside the region, which ends with "
+                       "launch %lld",
+                       what, (long long)inject_gate_graphs(), (long long)guest.settings.graph_last);
+}
+
+void inject_capture_told(void)
+{
+    char path[sizeof capture.dir + 32], text[64];
+    const bool inside = capture_is(CAPTURE_RUNNING);
+    if (!guest.settings.graph_first || inject_gate_graphs() == 0 || capture_is(CAPTURE_OFF) ||
+        !make_dir() || !path_in(path, sizeof path, CAPSULE_LAUNCHED))
+        return;
+    const int n = snprintf(text, sizeof text, "%s %lld\n", inside ? "inside" : "before",
+                           (long long)inject_gate_graphs());
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return;
+    const ssize_t put = write(fd, text, (size_t)n);
+    (void)put; /* a full disk: then there is no capsule either way */
+    close(fd);
+}
+
 /* ---- records ---- */
 
 uint32_t capture_add_many(enum capsule_kind kind, const void *records, size_t n)
@@ -296,13 +323,25 @@ void inject_capture_started(void)
     pthread_mutex_unlock(&capture.work);
 }
 
+/* "graph:3", "profiler/graph:3-6" */
+static int graphs_text(char *out, size_t room)
+{
+    const struct settings *s = &guest.settings;
+    char last[24] = "";
+    if (s->graph_last > s->graph_first)
+        snprintf(last, sizeof last, "-%lld", (long long)s->graph_last);
+    return snprintf(out, room, "%sgraph:%lld%s", s->profiler ? "profiler/" : "",
+                    (long long)s->graph_first, last);
+}
+
 static struct capsule_span region_text(char *out, size_t room)
 {
     const struct settings *s = &guest.settings;
-    int n = s->profiler ? snprintf(out, room, "profiler#%lld", (long long)s->capture)
-                        : snprintf(out, room, "%s%s%s#%lld", s->patterns.list[0].range,
-                                   s->patterns.list[0].domain[0] ? "@" : "",
-                                   s->patterns.list[0].domain, (long long)s->capture);
+    int n = s->graph_first ? graphs_text(out, room)
+            : s->profiler  ? snprintf(out, room, "profiler#%lld", (long long)s->capture)
+                           : snprintf(out, room, "%s%s%s#%lld", s->patterns.list[0].range,
+                                     s->patterns.list[0].domain[0] ? "@" : "",
+                                      s->patterns.list[0].domain, (long long)s->capture);
     return capture_bytes(out, n > 0 ? (size_t)n : 0);
 }
 

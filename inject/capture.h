@@ -1,11 +1,12 @@
 /* Capturing a region of the program as a capsule (capsule/format.h), beside its recording.
  *
- * The setting capture=N takes the N-th opening of the gate by range or profiler. Handlers of
+ * The setting capture=N takes the N-th opening of the gate by range, profiler or graph. Handlers of
  * driver calls (capture_handlers.h) keep what a capsule needs from the start of the process on:
  *
  *     capture_memory.c    allocations of every kind, and what cannot be captured
  *     capture_module.c    images of modules, functions, globals    capture_elf.h
  *     capture_graph.c     CUDA graphs, expanded when they are instantiated
+ *     capture_launched.c  launches of CUDA graphs, by whose number a region may begin and end
  *     capture_work.c      inside the region: launches, copies, sets, order
  *     capture_pages.c     memory before and after the region
  *     capture.c           the region: when it begins and ends, refusals, the files
@@ -65,6 +66,10 @@ void inject_capture_missed(const char *why);
 void inject_capture_begin(void);
 void inject_capture_started(void);
 void inject_capture_end(void);
+/* What ends a region of launches of CUDA graphs before its last one: "cuProfilerStop came". */
+void inject_capture_cut(const char *what);
+/* The process ends: how far it came with such a region, for who asks why there is no capsule. */
+void inject_capture_told(void);
 
 /* ---- for the files of the capture ---- */
 
@@ -145,6 +150,8 @@ void capture_graph_launch(CUgraphExec graph, CUstream handle, uint32_t stream);
 /* ---- capture_work.c ---- */
 
 void capture_work_reset(void);
+/* A call of the driver that is in CAPTURE_HANDLER_TABLE as capture_work or capture_launched. */
+void capture_work_called(const CUpti_CallbackData *d, CUpti_CallbackId id);
 struct capsule_op capture_op(enum capsule_op_kind kind, uint32_t item, uint32_t stream);
 /* When the region ends: functions of the host run in their places and are not replayed, so that
  * what they may have written must not be read by the GPU. False after a refusal. */

@@ -84,7 +84,7 @@ enum { /* in the manner of the other domains */
     X(DRIVER, cuStreamWaitValue64, cuStreamWriteValue64_ptsz, capture_work) \
     X(DRIVER, cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, capture_work) \
     X(DRIVER, cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, capture_work) \
-    X(DRIVER, cuGraphLaunch, cuGraphLaunch_ptsz, capture_work) \
+    X(DRIVER, cuGraphLaunch, cuGraphLaunch_ptsz, capture_launched) \
     X(DRIVER, cuLaunchHostFunc, cuLaunchHostFunc_ptsz, capture_work) \
     X(DRIVER, cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz, capture_work) \
     X(DRIVER, cuLaunchKernelEx, cuLaunchKernelEx_ptsz, capture_work) \

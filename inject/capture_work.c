@@ -502,9 +502,8 @@ static bool wanted(void)
     return inject_capture_wanted();
 }
 
-static void called(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId id)
+void capture_work_called(const CUpti_CallbackData *d, CUpti_CallbackId id)
 {
-    (void)me;
     if (capture_is(CAPTURE_OFF) || !d->functionParams)
         return;
     bool per_thread = false, entry = d->callbackSite == CUPTI_API_ENTER;
@@ -521,6 +520,12 @@ static void called(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_C
             (entry ? entered : returned)(d, row, handle, per_thread);
     }
     pthread_mutex_unlock(&capture.work);
+}
+
+static void called(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId id)
+{
+    (void)me;
+    capture_work_called(d, id);
 }
 
 const struct handler inject_handler_capture_work = {WHILE_RECORDING, wanted, called, NULL};

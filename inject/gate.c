@@ -23,6 +23,8 @@ static struct window windows[SLOTS];
 static _Atomic uint64_t n_windows;           /* written with guest.windows held */
 static uint64_t n_written;                   /* owned by the writer */
 static _Atomic int ranges, profiler, paused; /* conditions */
+static _Atomic int in_graphs;                /* another */
+static _Atomic int64_t graphs;               /* launches that counted */
 static uint64_t lost;                        /* owned by the writer */
 static int64_t started_ns;
 static _Atomic int64_t closed_at_ns;
@@ -44,7 +46,8 @@ static bool time_allows(int64_t now_ns)
 static bool wanted(int64_t now_ns)
 {
     return (guest.settings.patterns.n == 0 || atomic_load(&ranges) > 0) &&
-           (!guest.settings.profiler || atomic_load(&profiler)) && time_allows(now_ns) &&
+           (!guest.settings.profiler || atomic_load(&profiler)) &&
+           (!guest.settings.graph_first || atomic_load(&in_graphs)) && time_allows(now_ns) &&
            !atomic_load(&paused) && !atomic_load(&guest.disk_full);
 }
 
@@ -128,11 +131,14 @@ void inject_gate_open(void)
     n_windows = n_written = lost = 0;
     atomic_store(&ranges, 0);
     atomic_store(&profiler, 0);
+    atomic_store(&in_graphs, 0);
+    atomic_store(&graphs, 0);
     atomic_store(&paused, 0);
     atomic_store(&inject_gate_is_open, 0);
     started_ns = clock_mono_ns();
     atomic_store(&closed_at_ns, started_ns);
-    inject_gate_filters = s->patterns.n > 0 || s->profiler || s->delay_ns > 0 || s->duration_ns > 0;
+    inject_gate_filters = s->patterns.n > 0 || s->profiler || s->graph_first > 0 ||
+                          s->delay_ns > 0 || s->duration_ns > 0;
     pthread_mutex_lock(&guest.windows);
     if (wanted(started_ns))
         open_window(started_ns, inject_gate_filters ? SPOOL_WHY_TIME : SPOOL_WHY_ALWAYS);
@@ -160,8 +166,41 @@ void inject_gate_range(bool enter)
 
 void inject_gate_profiler(bool start)
 {
-    if (guest.settings.profiler && atomic_exchange(&profiler, start) != (int)start)
+    if (!guest.settings.profiler || atomic_exchange(&profiler, start) == (int)start)
+        return;
+    if (!guest.settings.graph_first) {
         cross(start, SPOOL_WHY_PROFILER);
+        return;
+    }
+    if (!start && atomic_load(&in_graphs))
+        inject_capture_cut("cuProfilerStop came");
+    update(SPOOL_WHY_PROFILER);
+}
+
+int64_t inject_gate_graph_begins(void)
+{
+    const struct settings *s = &guest.settings;
+    if (!s->graph_first || (s->profiler && !atomic_load(&profiler)))
+        return 0;
+    const int64_t n = atomic_fetch_add(&graphs, 1) + 1;
+    if (n == s->graph_first) {
+        atomic_store(&in_graphs, 1);
+        cross(true, SPOOL_WHY_GRAPH);
+    }
+    return n;
+}
+
+void inject_gate_graph_ends(int64_t number)
+{
+    if (!number || number != guest.settings.graph_last)
+        return;
+    atomic_store(&in_graphs, 0);
+    cross(false, SPOOL_WHY_GRAPH);
+}
+
+int64_t inject_gate_graphs(void)
+{
+    return atomic_load(&graphs);
 }
 
 void inject_gate_pause(bool on)

@@ -1,6 +1,7 @@
 /* Decides when to record. The gate is open while every condition of the settings holds (inside a
- * range, between cuProfilerStart and cuProfilerStop, after the delay, before the end, not paused,
- * disk not full); each period it is open is a window (SPOOL_WINDOWS).
+ * range, between cuProfilerStart and cuProfilerStop, from one launch of a CUDA graph to another,
+ * after the delay, before the end, not paused, disk not full); each period it is open is a window
+ * (SPOOL_WINDOWS).
  *
  * Work is recorded if it was launched inside a window, whenever it runs: a window has the
  * correlation ids of its launches. Without callbacks that supply these, start times decide.
@@ -20,6 +21,12 @@ extern bool inject_gate_filters; /* a condition is set: records are checked agai
 /* The conditions. */
 void inject_gate_range(bool enter);
 void inject_gate_profiler(bool start);
+/* Around a launch of a CUDA graph: the begin, in front of the call, returns its number, which the
+ * end, behind the call, is given. Launches count from 1 in this process, with settings.profiler
+ * those between cuProfilerStart and cuProfilerStop; 0 = this one does not count. */
+int64_t inject_gate_graph_begins(void);
+void inject_gate_graph_ends(int64_t number);
+int64_t inject_gate_graphs(void); /* that counted so far */
 void inject_gate_pause(bool paused);
 void inject_gate_disk_full(void);
 void inject_gate_tick(int64_t now_ns); /* the writer: time limits, before it decodes a buffer */

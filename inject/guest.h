@@ -55,8 +55,9 @@ bool inject_claim_end(void);
 struct guest_thread {
     /* > 0 while it runs this library's code: callbacks raised by that are ignored */
     _Alignas(64) int busy;
-    uint32_t generation; /* of ring */
-    struct ring *ring;   /* NULL = none yet (ring.h) */
+    uint32_t generation;  /* of ring */
+    struct ring *ring;    /* NULL = none yet (ring.h) */
+    int64_t graph_launch; /* number of the CUDA graph's launch that it is in (gate.h); 0 = none */
 };
 extern __thread struct guest_thread guest_thread;
 

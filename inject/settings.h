@@ -25,7 +25,8 @@ struct settings {
     int graphs, api;             /* TRACE_GRAPHS_..., TRACE_API_... */
     struct settings_patterns patterns;
     bool profiler;
-    int64_t capture; /* which opening of the gate, from 1; 0 = none */
+    int64_t graph_first, graph_last; /* launches of CUDA graphs, from 1; 0 = not asked for */
+    int64_t capture;                 /* which opening of the gate, from 1; 0 = none */
     int64_t delay_ns, duration_ns;
     int64_t flush_ns;
     int64_t buffer_bytes, max_buffers, ring_events;

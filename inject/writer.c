@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "inject/buffers.h"
+#include "inject/capture.h"
 #include "inject/cupti.h"
 #include "inject/decode.h"
 #include "inject/facts.h"
@@ -317,6 +318,8 @@ static void flush(bool last)
     flush_cupti(last);
     drain();
     inject_ranges_write_open(now_ns, last);
+    if (last)
+        inject_capture_told();
     inject_notes_write();
     inject_gate_write(last);
     inject_writer_string(inject_names_count());

@@ -1,7 +1,9 @@
 #!/bin/sh
 # A real vLLM on this machine's GPU: measured by `twinfer bench`, sealed, and predicted.
 #
-#     bench/accuracy/vllm.sh OUT [record | predict]...
+#     bench/accuracy/vllm.sh OUT [record | predict | trace | capture | energy | tp2 | other | extras | peers]...
+#
+# The first two without words:
 #
 #   record    of each model a server with its log of iterations; a3, a12 to calibrate on and a12b, the same again; six loads to predict
 #             (same shape at 20/s, long prompts, long answers, 128 at once, bursts, long tails), the first five times for the spread.
@@ -9,6 +11,20 @@
 #             OUT/sealed/MODEL_LOAD, written when a run ends: date, program, sha256 of each file.
 #   predict   without a GPU: each run on its own arrivals and lengths, uncalibrated, calibrated on the latencies of a3 and a12, and on
 #             their logs. OUT/predict/tables.md: errors in %, limits, intervals; what was predicted blind apart from what was seen.
+#   trace     the server below `twinfer trace` with one load: OUT/kernels/MODEL, its iterations by kind (kernels.iterations=true).
+#   capture   a decode step and a mixed step of the server as capsules, each verified by a replay, timed, and its energy measured.
+#             The server gets --profiler-config for it, which /start_profile switches on, and CAPTURE_ARGS (less memory, since all
+#             that is live is copied). DECODE_REGION (profiler/graph:20), MIXED_REGION: which launches of CUDA graphs; the latter
+#             without it is one step of the PIECES launches that trace counted, with --compilation-config for pieces alone.
+#   energy    J per output token of three loads (a3 a12 a20), of all GPUs of the server's processes, beside those simulated by a
+#             bundle with energy: PROFILES names its profile.root, else the CUDA engine's is measured here when the server is down.
+#   tp2       with --tensor-parallel-size 2 on two GPUs: a3, a12 and three loads (a20 long chat), predicted uncalibrated, from the
+#             calibration of one GPU (predict) with the all-reduce that all_reduce.py measures, and calibrated. ALL_REDUCE: its table.
+#   other     another engine: OTHER='transformers serve --port $PORT' or lmdeploy's: a3 and a12 to calibrate on, long and chat to
+#             predict. OTHER_CLIENT: settings of the client (client.prompts=ids), OTHER_SET: of its simulation (scheduler=vllm_0_33).
+#   extras    once each, predicted uncalibrated: prompts with a common beginning, with the tokens found in the cache; sampling with
+#             temperature and top-p, beside greedy; --quantization fp8.
+#   peers     AIConfigurator's and AISimulate's predictions of the runs, where PYTHON has these packages.
 #
 # The server is yours, one of
 #     VLLM='vllm serve'     a command: MODEL's reference, --served-model-name, --port and so on are added
@@ -27,19 +43,21 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
 . "$root/bench/accuracy/vllm_server.sh"
 . "$root/bench/accuracy/vllm_predict.sh"
+. "$root/bench/accuracy/vllm_pieces.sh"
+. "$root/bench/accuracy/vllm_more.sh"
 steps_open "$@"
 shift
 hardware=${HARDWARE:-h100}
 models=${MODELS:-$(small 'Llama-3.1-8B:llama3_1_8b Qwen3-30B-A3B:qwen3_30b_a3b:128' micro:micro)}
 runs=$out/runs
 
-# model_of WORD: name, group, sequences, reference
+# model_of WORD: name, group, sequences, reference; of, the name of its runs: with `variant`, of a piece that changes the server
 model_of() {
     IFS=: read -r name group sequences reference <<END
 $1
 END
     [ -n "$group" ] || { echo "MODELS: '$1' is not NAME:GROUP[:SEQUENCES[:REFERENCE]]" >&2; exit 2; }
-    sequences=${sequences:-0} reference=${reference:-$name}
+    sequences=${sequences:-0} reference=${reference:-$name} of=$name${variant:-}
 }
 
 # The loads: name, seed, requests, then what says their arrivals and lengths (prompts, answers: mean and standard deviation).
@@ -52,6 +70,10 @@ chat 13 240 rate=8 64 16 400 100
 burst 14 128 static 256 0 128 0
 bursts 15 240 rate=8,burstiness=0.25 512 256 128 64
 tails 16 200 rate=5 800 1000 200 250
+t12 31 150 rate=12 512 256 128 64
+steady 32 32 static 64 0 1500 0
+prompts 33 200 rate=20 2000 500 64 16
+prefix 34 240 rate=8 256 64 128 32
 a20_r2 11 600 rate=20 512 256 128 64
 a20_r3 11 600 rate=20 512 256 128 64
 a20_r4 11 600 rate=20 512 256 128 64
@@ -64,7 +86,10 @@ settings_of() {
     n=$3 scale=1
     if [ -n "${REHEARSE:-}" ]; then # calibrations take 50 and more
         n=12 scale=8
-        case $1 in a3 | a12 | a12b) n=55 ;; esac
+        case $1 in
+        a3 | a12 | a12b) n=55 ;;
+        steady | prompts) n=2 scale=1 && set -- "$1" "$2" 2 static 12 0 24 0 ;; # the stand-in that computes is small
+        esac
     fi
     echo "seed=$2 workload=synthetic workload.num_requests=$n"
     case $4 in
@@ -87,28 +112,42 @@ settings_of() {
     fi
 }
 
-power() { # energy.record where the server's GPU is in this machine
+power() { # energy.record where the server's GPU is in this machine, of its processes where they are known
     case ${ENERGY:-$(nvidia-smi -L >/dev/null 2>&1 && echo yes || echo no)} in
-    yes) echo energy.record=true ;;
+    yes) echo "energy.record=true${1:+ client.server_pid=$1}" ;;
     esac
 }
 
-# recorded MODEL LOAD [ARG]...: a run, sealed
+# load_into FOLDER LOAD [SETTING]...: a run of the client. A rehearsal takes one that is rejected: its machine may be busy.
+load_into() {
+    to=$1 of_load=$2
+    shift 2
+    code=0
+    # shellcheck disable=SC2046,SC2086  # several words
+    "$tw" bench engine=openai "url=$url" ${client_set:-client.prompts=ids} "model=$group" "hardware=$hardware" \
+        $(settings_of "$of_load") "out=$to" "$@" || code=$?
+    [ $code = 0 ] || [ $code,"${REHEARSE:-}" = 5,1 ] || return $code
+}
+
+# recorded MODEL LOAD [SETTING]...: a run, sealed
 recorded() {
     model_of "$1"
     load=$2
     shift 2
-    server_up "$name" "$group" "$sequences" "$reference" "$@"
+    # shellcheck disable=SC2086  # several words
+    server_up "$name" "$group" "$sequences" "$reference" ${server_args:-}
+    name=$of
     to=$runs/${name}_$load
     rm -rf "$to" "$out/sealed/${name}_$load" "$out/opened/${name}_$load" "$out/server/metrics"
     mkdir -p "$runs" "$out/sealed"
     fetch "$url/metrics" >"$out/server/metrics" || :
     from=$(server_log_size)
-    code=0 # 5: kept, with its reason
     # shellcheck disable=SC2046  # several words
-    "$tw" bench engine=openai "url=$url" client.prompts=ids "model=$group" "hardware=$hardware" $(settings_of "$load") $(power) \
-        "out=$to" || code=$?
-    [ $code = 0 ] || [ $code,"${REHEARSE:-}" = 5,1 ] || return $code
+    load_into "$to" "$load" $(power "$(server_pid)") "$@" || {
+        [ $code = 4 ] && [ -n "$(power)" ] || return $code # NVML does not tell whose processes they are
+        echo "$name, $load: the server's processes are not known to NVML here: power is that of GPU 0, whoever computed" | figure
+        load_into "$to" "$load" $(power) "$@"
+    }
     server_log_part "$to/iterations.log" "$from"
     fetch "$url/metrics" >"$to/metrics_after.txt" || :
     mv "$out/server/metrics" "$to/metrics_before.txt"
@@ -122,14 +161,15 @@ recorded() {
 # Settings of a simulation: those that its log states, and those it was started with.
 settings_of_server() {
     if [ -n "${REHEARSE:-}" ]; then # of the stand-in, which has another log
-        echo "scheduler.batch_cap=32 scheduler.max_model_len=1024 scheduler.num_blocks=600" | tr ' ' '\n'
-        return
+        printf '%s\n' scheduler.batch_cap=32 scheduler.max_model_len=1024 scheduler.num_blocks=600
+    else
+        stated=$(server_settings)
+        for word in "scheduler.batch_cap=$sequences" "scheduler.max_model_len=${MAXLEN:-8192}"; do
+            printf '%s\n' "$stated" | grep -q "^${word%%=*}=" || echo "$word"
+        done
+        [ -z "$stated" ] || printf '%s\n' "$stated"
     fi
-    stated=$(server_settings)
-    for word in "scheduler.batch_cap=$sequences" "scheduler.max_model_len=${MAXLEN:-8192}"; do
-        printf '%s\n' "$stated" | grep -q "^${word%%=*}=" || echo "$word"
-    done
-    [ -z "$stated" ] || printf '%s\n' "$stated"
+    for setting in ${variant_set:-}; do echo "$setting"; done
 }
 
 sealed() { # RUN
@@ -161,6 +201,7 @@ for piece in "$@"; do
         done
         step tables 1 30 tables
         ;;
+    trace | capture | energy | tp2 | other | extras | peers) "steps_$piece" ;;
     *) no_piece "$piece" ;;
     esac
 done

@@ -38,10 +38,12 @@ has_log() {
     [ -f "$1/iterations.log" ] || [ -f "$1/iterations.log.gz" ]
 }
 
-# predicted MODEL BASIS: OUT/predict/NAME-BASIS.csv, a row for each run and metric
+# predicted MODEL BASIS [SETTING]...: OUT/predict/NAME-BASIS.csv, a row for each run and metric
 predicted() {
     model_of "$1"
-    basis=$2
+    name=$of basis=$2
+    shift 2
+    more="$*"
     data=$(data_folder)
     check='' from='' none='' logged='' names=''
     for run in "$data/${name}"_* "$data/it_${name}"_*; do
@@ -84,7 +86,7 @@ predicted() {
     rm -rf "$to" "$to.csv"
     code=0 # 5: does not fit, which its notes say
     # shellcheck disable=SC2086  # several words
-    "$tw" calibrate "hardware=$hardware" "model=$group" scheduler=vllm_0_33 $settings "$@" "out=$to" ${TWINFER_ARGS:-} log.level=error || code=$?
+    "$tw" calibrate "hardware=$hardware" "model=$group" "${scheduler_set:-scheduler=vllm_0_33}" $settings $more "$@" "out=$to" ${TWINFER_ARGS:-} log.level=error || code=$?
     [ $code = 0 ] || [ $code = 5 ] || return $code
     for run in $names; do
         role=seen
@@ -98,6 +100,35 @@ predicted() {
             '$1 == run { print model, basis, run, role, $3, $4, $5, $6, $7, $8 }' "$to/check.csv"
     done >"$to.csv"
     sed -n '/does not fit/p' "$out/steps/$step_name.txt" | cut -c1-200 | sed "s/^/$name, $basis: /" | figure
+}
+
+# simulated MODEL BASIS SETTING...: the same rows, without intervals, of simulations with these settings and nothing fitted here
+simulated() {
+    model_of "$1"
+    name=$of basis=$2
+    shift 2
+    [ -z "${DATA:-}" ] || { echo "the loads of DATA are not known: simulated are those that were recorded here" >&2; return 2; }
+    to=$out/predict/$name-$basis
+    rm -rf "$to" "$to.csv"
+    mkdir -p "$to"
+    for run in "$runs/${name}"_*; do
+        [ -f "$run/request_metrics.csv" ] || continue
+        load=$(basename "$run")
+        opened "$load"
+        load=${load#"${name}"_}
+        # shellcheck disable=SC2046,SC2086  # several words
+        "$tw" simulate "model=$group" "hardware=$hardware" "${scheduler_set:-scheduler=vllm_0_33}" $(cat "$runs/$name.settings") \
+            $(settings_of "$load") ${client_workload:-} "$@" "out=$to/$load" ${TWINFER_ARGS:-} log.level=error >/dev/null || return
+        "$tw" compare "real_run_dir=$run" "sim_run_dir=$to/$load" "out=$to/$load-compare" log.level=error >"$to/$load.txt" ||
+            case $? in 1 | 5) ;; *) return 1 ;; esac # it judges, and so do the tables
+        role=seen
+        ! is_blind "${name}_$load" || role=blind
+        awk -v OFS=, -v model="$name" -v basis="$basis" -v run="${name}_$load" -v role=$role \
+            '$1 ~ /^(TTFT|TPOT|E2E)$/ && $2 ~ /^P[59]0$/ && $3 > 0 {
+                print model, basis, run, role, tolower($1) "_" tolower($2), $3 / 1e3, $4 / 1e3, sprintf("%.2f", 100 * ($4 / $3 - 1)), "", "" }' \
+            "$to/$load.txt" >>"$to.csv"
+    done
+    [ -s "$to.csv" ] || { echo "no runs of $name" >&2; return 2; }
 }
 
 # tables: OUT/predict/tables.md of all that was predicted, blind and seen apart; limits as checks
@@ -156,6 +187,7 @@ BEGIN {
     limits["uncalibrated", "e2e_p50"] = 10; limits["uncalibrated", "ttft_p50"] = 20
     title["blind"] = "Blind"; title["seen"] = "Seen"; title["repeat"] = "The fitted requests again"; title["fitted"] = "Fitted"
     title_of["uncalibrated"] = "nothing"; title_of["latencies"] = "latencies of a3, a12"; title_of["log"] = "log of iterations"
+    title_of["one_gpu"] = "one GPU, and the all-reduce"; title_of["aiconfigurator"] = "AIConfigurator'"'"'s tables"
 }
 {
     base = $3

@@ -57,9 +57,13 @@
 #define CAPSULE_CHANGED     "after.zst"
 #define CAPSULE_CHANGED_RAW "after.raw"
 #define CAPSULE_RECORDED_SUFFIX \
-    ".capsule" /* of the recorder's folder, beside the process's spool */
-#define CAPSULE_REFUSED      "refused.txt" /* there: why there is no capsule, a line each */
-#define CAPSULE_REFUSED_HINT "hint: "      /* begins a line behind it that says what would help */
+    ".capsule"                        /* of the recorder's folder, beside the process's spool */
+#define CAPSULE_REFUSED "refused.txt" /* there: why there is no capsule, a line each */
+#define CAPSULE_LAUNCHED                                                                        \
+    "launched.txt"                    /* there: of a region of launches of CUDA graphs that did \
+                                       * not come or did not end: "before 2" or "inside 4",     \
+                                       * and how many the process launched */
+#define CAPSULE_REFUSED_HINT "hint: " /* begins a line behind it that says what would help */
 #define CAPSULE_NONE         UINT32_MAX
 #define CAPSULE_NO_TIME      INT64_MIN
 

@@ -15,11 +15,16 @@
 #define CAPTURE_SPOOL "trace.spool" /* in the capsule: what twinfer kernels reads */
 
 struct capture_region {
-    const char
-        *range; /* NVTX range@domain, as trace.range takes it; NULL = between profiler calls */
-    int64_t occurrence; /* from 1 */
+    const char *text;  /* as it was asked for */
+    const char *range; /* NVTX range@domain, as trace.range takes it; NULL = another kind */
+    bool profiler;     /* between profiler calls, of graphs with these alone */
+    int64_t graph_first, graph_last; /* launches of CUDA graphs, from 1; 0 = another kind */
+    int64_t occurrence;              /* of a range or of profiler calls, from 1 */
 };
 /* "decode", "decode#3", "decode@LLM#3", "profiler", "profiler#2"; a # in a name is written \#.
+ * "graph:3", "graph:3-6": from the third launch of a CUDA graph to the sixth, both inside, with all
+ * work between them, as a process counts them from its start on; "profiler/graph:3-6" as it counts
+ * them between cuProfilerStart and cuProfilerStop. An NVTX range of such a name is "graph:3#1".
  * ST_USAGE. */
 enum st capture_region_parse(struct arena *a, const char *text, struct capture_region *out,
                              struct err *e);

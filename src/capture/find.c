@@ -26,7 +26,39 @@ static const char *refusal(struct arena *a, const char *dir, const char **hint)
     return arena_strn(a, text.p, n);
 }
 
+/* How far a process came that had a region of launches of CUDA graphs: launched.txt. */
+struct launch_progress {
+    const char *process; /* NULL = none told it */
+    bool inside;
+    int64_t launched;
+};
+
+static bool read_progress(struct arena *a, const char *dir, const char *name,
+                          struct launch_progress *out)
+{
+    struct sv text;
+    struct err ignored = {0};
+    if (fs_read(a, fs_join(a, dir, CAPSULE_LAUNCHED), 64, &text, &ignored) != ST_OK)
+        return false;
+    text = sv_trim(text);
+    const size_t word = strcspn(text.p, " ");
+    *out = (struct launch_progress){
+        .process = arena_strn(a, name, strlen(name) - strlen(CAPSULE_RECORDED_SUFFIX)),
+        .inside = word == 6 && strncmp(text.p, "inside", word) == 0};
+    return word < text.n &&
+           str_int64((struct sv){text.p + word + 1, text.n - word - 1}, &out->launched);
+}
+
+/* The process that is inside the region, else the one that launched most. */
+static bool is_further(const struct launch_progress *x, const struct launch_progress *than)
+{
+    if (!than->process || x->inside != than->inside)
+        return !than->process || x->inside;
+    return x->launched > than->launched;
+}
+
 struct finding {
+    struct launch_progress progress;      /* the furthest */
     const char *captured, *second;        /* names */
     const char *unended, *refused, *hint; /* hint: of refused; NULL = none */
     size_t spools;
@@ -35,6 +67,7 @@ struct finding {
 static void look(struct arena *a, const char *recording, const char *name, struct finding *f)
 {
     const char *dir = fs_join(a, recording, name), *why, *hint;
+    struct launch_progress progress;
     if (ends_with(name, SPOOL_SUFFIX))
         f->spools++;
     if (!ends_with(name, CAPSULE_RECORDED_SUFFIX))
@@ -44,7 +77,10 @@ static void look(struct arena *a, const char *recording, const char *name, struc
         f->hint = f->refused ? f->hint : hint;
         f->refused = f->refused ? f->refused : why;
     } else if (!fs_exists(fs_join(a, dir, CAPSULE_FILE))) {
-        f->unended = name;
+        if (!read_progress(a, dir, name, &progress))
+            f->unended = name;
+        else if (is_further(&progress, &f->progress))
+            f->progress = progress;
     } else if (f->captured) {
         f->second = name;
     } else {
@@ -52,9 +88,33 @@ static void look(struct arena *a, const char *recording, const char *name, struc
     }
 }
 
+static const char *words_of(const struct capture_region *r)
+{
+    if (r->graph_first)
+        return r->text;
+    return r->range ? r->range : "cuProfilerStart to cuProfilerStop";
+}
+
+static enum st no_graph(const struct launch_progress *x, const struct capture_region *r,
+                        struct err *e)
+{
+    const char *counted = r->profiler ? " between cuProfilerStart and cuProfilerStop" : "";
+    if (x->process)
+        err_set(e, ST_INPUT,
+                "process %s ended after launch %lld of a CUDA graph%s, %s the region, which %s "
+                "with launch %lld",
+                x->process, (long long)x->launched, counted, x->inside ? "inside" : "before",
+                x->inside ? "ends" : "begins",
+                (long long)(x->inside ? r->graph_last : r->graph_first));
+    else
+        err_set(e, ST_INPUT, "no process launched a CUDA graph%s", counted);
+    return err_hint(e, "each process counts its own launches, from its start%s",
+                    r->profiler ? ", while cuProfilerStart lets it" : "");
+}
+
 static enum st nothing(const struct finding *f, const struct capture_region *r, struct err *e)
 {
-    const char *what = r->range ? r->range : "cuProfilerStart to cuProfilerStop";
+    const char *what = words_of(r);
     if (f->refused) {
         err_set(e, ST_REJECTED, "%s", f->refused);
         if (f->hint)
@@ -63,12 +123,18 @@ static enum st nothing(const struct finding *f, const struct capture_region *r, 
     }
     if (f->unended) {
         err_set(e, ST_INPUT, "%s began and did not end before the program did", what);
-        return err_hint(e, "a region ends where its NVTX range does, or at cuProfilerStop");
+        return err_hint(e, "%s",
+                        r->graph_first
+                            ? "it was killed, or did not end within capture.stop_timeout_s"
+                            : "a region ends where its NVTX range does, or at "
+                              "cuProfilerStop");
     }
     if (f->spools == 0) {
         err_set(e, ST_INPUT, "no process of the command used CUDA or NVTX");
         return err_hint(e, "twinfer doctor says what is there");
     }
+    if (r->graph_first)
+        return no_graph(&f->progress, r, e);
     err_set(e, ST_INPUT, "%s was entered less than %lld times", what, (long long)r->occurrence);
     return err_hint(e, "twinfer trace -- COMMAND lists the ranges that a program enters");
 }

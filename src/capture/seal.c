@@ -257,12 +257,14 @@ static void add_walls(struct sealing *s, const char *range)
 
 /* ---- all of it ---- */
 
+/* NULL = the region is one of launches of CUDA graphs. */
 static const char *range_name(struct sealing *s)
 {
     struct sv text = capsule_text(&s->c, s->c.facts->region);
     char *name = arena_strn(s->a, text.p, text.n), *end = strrchr(name, '#');
-    if (end)
-        *end = 0;
+    if (!end)
+        return NULL;
+    *end = 0;
     end = strchr(name, '@');
     if (end)
         *end = 0;
@@ -280,7 +282,9 @@ static void join_spool(struct sealing *s)
     add_times(s);
     add_ranges(s, &ranges);
     name_ops(s, ranges);
-    add_walls(s, range_name(s));
+    const char *range = range_name(s);
+    if (range)
+        add_walls(s, range);
     s->c.ops = ops;
     s->c.bytes = (const unsigned char *)s->bytes.p;
     s->c.n_bytes = s->bytes.n;

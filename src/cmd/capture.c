@@ -113,7 +113,8 @@ static enum st capture(struct job_context *c, int *status, struct err *e)
     }
     if (!c->plan->region) {
         err_set(e, ST_USAGE, "region is not set");
-        return err_hint(e, "region=decode#3 is the third time that NVTX range decode is entered");
+        return err_hint(e, "region=decode#3 is the third time that NVTX range decode is entered, "
+                           "region=graph:3 the third launch of a CUDA graph");
     }
     TRY(capture_region_parse(c->a, c->plan->region, &region, e));
     struct trace_record r = {.ranges = &region.range,
@@ -121,7 +122,9 @@ static enum st capture(struct job_context *c, int *status, struct err *e)
                              .copies = true,
                              .nvtx = true,
                              .launches = true,
-                             .profiler = !region.range,
+                             .profiler = region.profiler,
+                             .graph_first = region.graph_first,
+                             .graph_last = region.graph_last,
                              .capture = region.occurrence,
                              .flush_ms = 500,
                              .buffers = 128,

@@ -186,7 +186,8 @@ static enum st get_workload(struct bench *b, struct err *e)
 
 /* ---- the run ------------------------------------------------------------------------------- */
 
-/* What the GPU at gpu= took meanwhile, into power.csv, the meta and what is printed. */
+/* What the GPU at gpu=, or those of client.server_pid, took meanwhile, into power.csv, the meta and
+ * what is printed. */
 static enum st keep_power(const struct bench *b, const struct client_bench *run,
                           struct job_power *power, const struct artifact *art, struct node *extra,
                           struct node *shown, struct err *e)
@@ -332,13 +333,16 @@ static enum st measure(const struct bench *b, struct client_bench *run, const ch
     job_power_end(&power);
     if (st == ST_OK)
         st = commit(b, run, &power, &art, id, shown, e);
-    job_power_close(&power);
     if (st == ST_OK) {
         show_server(b, run, shown);
         print_result(b, run, dir, shown);
         client_bench_tell(run);
-        return client_bench_judge(run, e);
+        st = client_bench_judge(run, e);
+        st = st == ST_OK ? job_power_alone(&power, e) : st;
+        job_power_close(&power);
+        return st;
     }
+    job_power_close(&power);
     struct err ignored = {0};
     const char *why = st == ST_INTERRUPTED ? "interrupted by a signal" : "the server is gone";
     if ((st == ST_INTERRUPTED || run->health.gave_up) &&

@@ -72,9 +72,10 @@ static enum st keep_power(struct job_context *c, struct job_power *power,
     if (processes == 0 || power->shared)
         return ST_OK;
     TRY(trace_load(&t, art->partial.path, NULL, e));
-    const double least_s = power->meter.averages_s + RANGE_UPDATES * power->meter.update_s;
+    const struct meter *m = &power->gpus->meter; /* of the one GPU */
+    const double least_s = m->averages_s + RANGE_UPDATES * m->update_s;
     const struct range_energy *rows =
-        range_energy_of(c->a, &t, &power->log, recorder_at(power->meter.recorder, 0), least_s, &n);
+        range_energy_of(c->a, &t, power->logs, recorder_at(m->recorder, 0), least_s, &n);
     enum st st = artifact_create_file(art, RANGE_ENERGY_CSV, &f, e);
     if (st == ST_OK) {
         range_energy_write(f, rows, n, least_s);

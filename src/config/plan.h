@@ -179,7 +179,7 @@ struct plan {
         int server_metrics;  /* enum scrape_mode of client/scrape.h */
         bool preflight, save_answers;
         const char *model, *tokenizer;
-        int64_t max_concurrency, warmup, retries, give_up_after;
+        int64_t max_concurrency, warmup, retries, give_up_after, server_pid;
         double duration_s, max_wrong_lengths;
         double retry_delay_s, timeout_s, stall_timeout_s, connect_timeout_s, temperature;
         const char *api_key_env, *ca_file;

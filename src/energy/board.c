@@ -8,7 +8,7 @@
 #include "gpu/library.h"
 #include "gpu/stream.h"
 
-enum { MAX_PROCESSES = 256, COPIES = 8, NVML_INSUFFICIENT_SIZE = 7 };
+enum { COPIES = 8, NVML_INSUFFICIENT_SIZE = 7 };
 
 static enum st find_device(struct board *b, struct err *e)
 {
@@ -38,21 +38,65 @@ enum st board_open(int gpu, struct board *out, struct err *e)
                                         : err_add(e, "cannot find the sensors of GPU %d", gpu);
 }
 
-int board_others(const struct board *b, bool own)
+static enum st describe_board(struct board *b, struct err *e)
 {
-    struct gpu_nvml_process of[MAX_PROCESSES];
-    unsigned n = MAX_PROCESSES;
+    char name[sizeof b->name], uuid[sizeof b->uuid];
+    if (b->nvml.nvmlDeviceGetHandleByIndex_v2((unsigned)b->gpu, &b->device) != 0 ||
+        b->nvml.nvmlDeviceGetUUID(b->device, uuid, sizeof uuid) != 0 ||
+        b->nvml.nvmlDeviceGetName(b->device, name, sizeof name) != 0)
+        return err_set(e, ST_DEVICE, "NVML does not describe GPU %d", b->gpu);
+    snprintf(b->name, sizeof b->name, "%s", name);
+    snprintf(b->uuid, sizeof b->uuid, "%s", uuid);
+    return ST_OK;
+}
+
+enum st board_list(struct arena *a, struct board **out, size_t *n, struct err *e)
+{
+    struct gpu_nvml nvml;
+    unsigned count = 0;
+    *n = 0;
+    TRY(gpu_nvml_open(&nvml, e));
+    const int result = nvml.nvmlDeviceGetCount_v2(&count);
+    if (result != 0)
+        return err_set(e, ST_DEVICE, "nvmlDeviceGetCount_v2: error %d", result);
+    *out = arena_array(a, struct board, count);
+    for (; *n < count; (*n)++) {
+        (*out)[*n] = (struct board){.gpu = (int)*n, .nvml = nvml};
+        TRY(describe_board(&(*out)[*n], e));
+    }
+    return ST_OK;
+}
+
+/* ---- who computes there ---------------------------------------------------------------------- */
+
+int board_processes(const struct board *b, int64_t pids[BOARD_PROCESSES])
+{
+    struct gpu_nvml_process of[BOARD_PROCESSES];
+    unsigned n = BOARD_PROCESSES;
     if (!b->nvml.nvmlDeviceGetComputeRunningProcesses_v3)
         return -1;
     const int result = b->nvml.nvmlDeviceGetComputeRunningProcesses_v3(b->device, &n, of);
-    if (result == NVML_INSUFFICIENT_SIZE) /* more than there is room for */
-        return n > MAX_PROCESSES ? (int)n - 1 : MAX_PROCESSES;
+    if (result == NVML_INSUFFICIENT_SIZE) /* more than there is room for: none is told */
+        return n > BOARD_PROCESSES ? (int)n : BOARD_PROCESSES + 1;
     if (result != 0)
         return -1;
-    int others = (int)(n < MAX_PROCESSES ? n : MAX_PROCESSES);
+    n = n < BOARD_PROCESSES ? n : BOARD_PROCESSES;
+    for (unsigned i = 0; i < n; i++)
+        pids[i] = of[i].pid;
+    return (int)n;
+}
+
+int board_others(const struct board *b, bool own)
+{
+    int64_t pids[BOARD_PROCESSES];
+    int others = board_processes(b, pids);
+    if (others < 0)
+        return -1;
+    if (others > BOARD_PROCESSES)
+        return others - 1;
     bool seen = false;
-    for (int i = 0, all = others; i < all; i++)
-        seen = seen || of[i].pid == (unsigned)getpid();
+    for (int i = 0; i < others; i++)
+        seen = seen || pids[i] == getpid();
     if (others > 0 && (seen || own))
         others--;
     return others;

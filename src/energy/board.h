@@ -18,6 +18,15 @@ struct board {
 /* ST_DEVICE: no driver, no such GPU, or NVML does not know it. */
 enum st board_open(int gpu, struct board *out, struct err *e);
 
+/* All GPUs of the machine as NVML counts them, whatever CUDA_VISIBLE_DEVICES says: their `gpu` is
+ * NVML's index, which is nvidia-smi's. ST_DEVICE: no NVML, or a GPU that it does not describe. */
+enum st board_list(struct arena *a, struct board **out, size_t *n, struct err *e);
+
+/* Pids of the processes that compute on it, in NVML's namespace (gpu/nvml.h): how many there are;
+ * BOARD_PROCESSES + 1 or more when they are too many to be told; -1 = NVML does not say. */
+enum { BOARD_PROCESSES = 256 };
+int board_processes(const struct board *b, int64_t pids[BOARD_PROCESSES]);
+
 /* Processes that compute on the GPU, without this one; -1 = NVML does not say. own: this process
  * has a context there. In a pid namespace of its own its pid is another there: one of them is then
  * taken for it. */

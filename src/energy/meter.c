@@ -20,11 +20,12 @@ static void learn(struct meter *m)
         m->update_s = isnan(counter.update_s) ? USUAL_UPDATE_S : counter.update_s;
 }
 
-enum st meter_open(struct arena *a, const struct meter_params *p, struct meter *out, struct err *e)
+enum st meter_open_board(struct arena *a, const struct board *board, const struct meter_params *p,
+                         struct meter *out, struct err *e)
 {
     struct recorder_params rp = {.interval_s = p->interval_s, .learn_s = 2};
-    *out = (struct meter){.own = p->own, .utc_offset_s = stamp_utc_offset_s(clock_wall_ns())};
-    TRY(board_open(p->gpu, &out->board, e));
+    *out = (struct meter){
+        .board = *board, .own = p->own, .utc_offset_s = stamp_utc_offset_s(clock_wall_ns())};
     rp.sampler.uuid = out->board.uuid;
     TRY(recorder_pick(a, p->sampler, &rp, e));
     TRY(recorder_open(a, &rp, &out->recorder, e));
@@ -32,6 +33,14 @@ enum st meter_open(struct arena *a, const struct meter_params *p, struct meter *
     out->limits = gpu_watch_limits(out->watch);
     learn(out);
     return ST_OK;
+}
+
+enum st meter_open(struct arena *a, const struct meter_params *p, struct meter *out, struct err *e)
+{
+    struct board board;
+    *out = (struct meter){0};
+    TRY(board_open(p->gpu, &board, e));
+    return meter_open_board(a, &board, p, out, e);
 }
 
 void meter_close(struct meter *m)

@@ -30,6 +30,9 @@ struct meter_params {
 /* Takes up to 2 s a sensor, to learn its update period. ST_DEVICE: no such GPU, no sensor answers.
  * Close in any case. */
 enum st meter_open(struct arena *a, const struct meter_params *p, struct meter *out, struct err *e);
+/* The same of a board that is known; p->gpu is not read. */
+enum st meter_open_board(struct arena *a, const struct board *board, const struct meter_params *p,
+                         struct meter *out, struct err *e);
 void meter_close(struct meter *m); /* zeroed is fine */
 
 /* As profiles want it; m stays where it is. */

@@ -344,37 +344,77 @@ enum st power_log_read(struct arena *a, const char *path, int64_t gpu, struct po
     return ST_OK;
 }
 
+static bool has_counter(const struct power_log *logs, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < logs[k].n; i++)
+            if (!isnan(logs[k].p[i].energy_j))
+                return true;
+    return false;
+}
+
+static void write_header(struct csv_writer *w, bool meter, bool counter)
+{
+    csv_put_str(w, meter ? "time" : "timestamp");
+    if (!meter)
+        csv_put_str(w, "gpu");
+    csv_put_str(w, meter ? "sum" : "power_w");
+    if (counter)
+        csv_put_str(w, "energy_j");
+    csv_end_row(w);
+}
+
+/* The log whose next sample is the earliest; NULL = all are at their ends. at: [n], of the next. */
+static const struct power_log *next_log(const struct power_log *logs, const size_t *at, size_t n)
+{
+    const struct power_log *first = NULL;
+    for (size_t k = 0; k < n; k++)
+        if (at[k] < logs[k].n && (!first || logs[k].p[at[k]].ns < first->p[at[first - logs]].ns))
+            first = &logs[k];
+    return first;
+}
+
+static void write_logs(FILE *f, const struct power_log *logs, size_t n, int64_t utc_offset_s,
+                       const char *zone)
+{
+    struct csv_writer w = {.f = f};
+    char stamp[STAMP_MAX], cell[STAMP_MAX + 2];
+    const bool counter = has_counter(logs, n);
+    size_t *at = mem_alloc(n * sizeof *at);
+    memset(at, 0, n * sizeof *at);
+    write_header(&w, logs->meter, counter);
+    for (const struct power_log *log; (log = next_log(logs, at, n));) {
+        const struct power_sample *s = &log->p[at[log - logs]++];
+        stamp_text(s->ns, utc_offset_s, stamp);
+        snprintf(cell, sizeof cell, "%s%s", stamp, zone);
+        csv_put_str(&w, cell);
+        if (!log->meter)
+            csv_put_int(&w, log->gpu);
+        csv_put_double(&w, s->power_w);
+        if (counter)
+            csv_put_double(&w, s->energy_j);
+        csv_end_row(&w);
+    }
+    mem_free(at);
+}
+
 static void write_log(FILE *f, const struct power_log *log, int64_t gpu, int64_t utc_offset_s,
                       const char *zone)
 {
-    struct csv_writer w = {.f = f};
-    char at[STAMP_MAX], cell[STAMP_MAX + 2];
-    bool counter = false;
-    for (size_t i = 0; i < log->n && !counter; i++)
-        counter = !isnan(log->p[i].energy_j);
-    csv_put_str(&w, log->meter ? "time" : "timestamp");
-    if (!log->meter)
-        csv_put_str(&w, "gpu");
-    csv_put_str(&w, log->meter ? "sum" : "power_w");
-    if (counter)
-        csv_put_str(&w, "energy_j");
-    csv_end_row(&w);
-    for (size_t i = 0; i < log->n; i++) {
-        stamp_text(log->p[i].ns, utc_offset_s, at);
-        snprintf(cell, sizeof cell, "%s%s", at, zone);
-        csv_put_str(&w, cell);
-        if (!log->meter)
-            csv_put_int(&w, gpu);
-        csv_put_double(&w, log->p[i].power_w);
-        if (counter)
-            csv_put_double(&w, log->p[i].energy_j);
-        csv_end_row(&w);
-    }
+    struct power_log one = *log;
+    one.gpu = gpu;
+    write_logs(f, &one, 1, utc_offset_s, zone);
 }
 
 void power_log_write(FILE *f, const struct power_log *log, int64_t gpu, int64_t utc_offset_s)
 {
     write_log(f, log, gpu, log->zoned ? utc_offset_s : 0, "");
+}
+
+void power_log_write_all(FILE *f, const struct power_log *logs, size_t n, int64_t utc_offset_s)
+{
+    ASSERT(n > 0);
+    write_logs(f, logs, n, logs->zoned ? utc_offset_s : 0, "");
 }
 
 void power_log_write_zoned(FILE *f, const struct power_log *log, int64_t gpu)

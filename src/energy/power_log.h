@@ -72,7 +72,9 @@ void power_log_ticks(struct power_sample *p, size_t n);
  * of it, those of any other as they are. Without any reading of the counter the column is left out.
  */
 void power_log_write(FILE *f, const struct power_log *log, int64_t gpu, int64_t utc_offset_s);
-/* The same in UTC, with its zone. */
+/* The same of several GPUs, each log's `gpu`, in order of time; all in UTC, or none. */
+void power_log_write_all(FILE *f, const struct power_log *logs, size_t n, int64_t utc_offset_s);
+/* The same of one in UTC, with its zone. */
 void power_log_write_zoned(FILE *f, const struct power_log *log, int64_t gpu);
 
 enum energy_how {

@@ -8,6 +8,9 @@
  *     idle                   what is left of the run's
  *     J per request, token   energy of the run, idle included, over its requests and output tokens
  *
+ *     several GPUs           of a server whose pid is known: each is read, and their energies are
+ *                            added up
+ *
  * Batches take milliseconds and a sensor changes every 100 ms, so a batch's energy holds for a
  * steady load and on average, and stands in no file. */
 #ifndef JOB_POWER_H
@@ -15,6 +18,7 @@
 
 #include "artifact/artifact.h"
 #include "energy/meter.h"
+#include "energy/server_gpus.h"
 #include "job/context.h"
 #include "serve/executor.h"
 
@@ -22,23 +26,36 @@
 enum job_power_of {
     JOB_POWER_OWN,     /* this process, or one that it asks */
     JOB_POWER_PROGRAM, /* a program that starts after the begin and ends before the end */
-    JOB_POWER_SERVER   /* a server, which cannot be told from others: those are only counted */
+    JOB_POWER_SERVER   /* a server: with client.server_pid its processes are known by that, on all
+                        * GPUs on which they compute; without, they cannot be told from others,
+                        * which are only counted, on one GPU */
+};
+
+struct job_power_gpu {
+    struct meter meter;
+    int64_t rounds; /* recorder_rounds() at the begin */
 };
 
 struct job_power {
-    bool on; /* energy.record=true */
-    struct meter meter;
+    bool on;                    /* energy.record=true */
+    struct job_power_gpu *gpus; /* [n] */
+    struct power_log *logs;     /* [n], after job_power_stop */
+    size_t n;
     double interval_s;
-    int64_t from_ns, to_ns; /* recorder_now() */
-    int64_t rounds;         /* recorder_rounds() at the begin */
-    struct power_log log;   /* after job_power_stop */
-    int others;             /* other processes that computed there at begin or end; -1 = unknown */
-    bool shared;            /* of those some are not what is measured: its energy is unknown */
+    int64_t from_ns, to_ns; /* clock_mono_ns() */
+    int others;         /* other processes that computed there at begin or end; -1 = unknown. Of a
+                         * server whose pid is known: at any time */
+    const char *shared; /* why the power is not that of what is measured alone, so that its energy
+                         * is unknown: "1 other process computed on GPU 0"; NULL = it is */
     enum job_power_of of;
+    struct server_gpus *server; /* NULL = of no server whose pid is known */
+    int64_t server_pid, server_processes;
+    struct arena *a;
 };
 
-/* Nothing unless the plan wants it. The plan's device= says which GPU, else gpu=. ST_DEVICE: no
- * such GPU, no sensor. Close in any case. */
+/* Nothing unless the plan wants it. The plan's device= says which GPU, else gpu=; of a server those
+ * on which client.server_pid computes. ST_DEVICE: no such GPU, no sensor, none on which the server
+ * computes; ST_INPUT: no such server. Close in any case. */
 enum st job_power_open(const struct job_context *c, enum job_power_of of, struct job_power *p,
                        struct err *e);
 void job_power_close(struct job_power *p); /* zeroed is fine */
@@ -66,12 +83,14 @@ struct job_energy {
 enum st job_power_stop(const struct job_context *c, struct job_power *p, const struct artifact *art,
                        struct err *e);
 struct job_energy job_power_energy(const struct job_context *c, const struct job_power *p);
-/* Mean power from one second of the window to another, of a bucket narrower than the readings are
- * apart that of its neighbours; NAN = unknown. After job_power_stop; self: a struct job_power. */
+/* Mean power of all GPUs from one second of the window to another, of a bucket narrower than the
+ * readings are apart that of its neighbours; NAN = unknown. After job_power_stop; self: a struct
+ * job_power. */
 double job_power_mean_w(void *self, double from_s, double to_s);
 /* ST_REJECTED when others shared the GPU; for when everything is kept. */
 enum st job_power_alone(const struct job_power *p, struct err *e);
-/* `power` of run_meta.json: sensors, conditions, window. After job_power_stop. */
+/* `power` of run_meta.json: sensors, conditions, window; of several GPUs a list. After
+ * job_power_stop. */
 struct node *job_power_node(const struct job_context *c, struct job_power *p);
 
 /* `energy` of run_meta.json, of real and simulated runs alike, from which compare takes them:

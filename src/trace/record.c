@@ -92,6 +92,10 @@ static void put_settings(struct buf *out, const struct trace_record *r, const ch
     buf_printf(out, "%s=%s\n", TRACE_SETTING(graphs), graphs[r->graphs]);
     buf_printf(out, "%s=%s\n", TRACE_SETTING(api), apis[r->api]);
     put_number(out, TRACE_SETTING(profiler), r->profiler);
+    if (r->graph_first) {
+        put_number(out, TRACE_SETTING(graph_first), r->graph_first);
+        put_number(out, TRACE_SETTING(graph_last), r->graph_last);
+    }
     if (r->capture)
         put_number(out, TRACE_SETTING(capture), r->capture);
     put_number(out, TRACE_SETTING(delay_ms), (int64_t)(r->delay_s * 1000));

@@ -17,7 +17,7 @@ struct trace_record {
     const char *const *ranges; /* [n_ranges] */
     size_t n_ranges;
     bool copies, sync, nvtx, launches, profiler;
-    int64_t capture;
+    int64_t capture, graph_first, graph_last;
     int graphs, api; /* TRACE_GRAPHS_..., TRACE_API_... */
     double delay_s, duration_s;
     int64_t flush_ms, buffers;

@@ -17,8 +17,11 @@
  *     range=decode@*,LLM@serve  record only inside these NVTX ranges: range@domain, '*' for any run
  *                               of characters; without '@' the default domain
  *     profiler=1                record only between cuProfilerStart and cuProfilerStop
- *     capture=3                 capture the third time that range= or profiler= opens the gate as a
- *                               capsule (capsule/format.h); 0 = none
+ *     graph_first=3 graph_last=6    record only from the third launch of a CUDA graph to the sixth,
+ *                               as this process counts them, with profiler=1 those between its
+ *                               calls alone; 0 = not asked for
+ *     capture=3                 capture the third time that range=, profiler= or graph_first= opens
+ *                               the gate as a capsule (capsule/format.h); 0 = none
  *     delay_ms=0 duration_ms=0  record from, and for, so long after the start; 0 = no limit
  *     flush_ms=500              how much a killed process may lose; a fiftieth behind its last work
  *     buffer_kb=4096 buffers=128 ring_events=32768    memory
@@ -31,24 +34,26 @@
 #define TRACE_NVTX_VARIABLE     "NVTX_INJECTION64_PATH"
 
 /* Key, how its value is read, and the field of struct settings (inject/settings.h). */
-#define TRACE_SETTINGS_TABLE(X)        \
-    X(dir, path, dir)                  \
-    X(cupti, path, cupti)              \
-    X(kernels, flag, kernels)          \
-    X(copies, flag, copies)            \
-    X(sync, flag, sync)                \
-    X(nvtx, shared_flag, nvtx)         \
-    X(launches, shared_flag, launches) \
-    X(graphs, graphs, graphs)          \
-    X(api, api, api)                   \
-    X(range, ranges, patterns)         \
-    X(profiler, flag, profiler)        \
-    X(capture, ordinal, capture)       \
-    X(delay_ms, ms, delay_ns)          \
-    X(duration_ms, ms, duration_ns)    \
-    X(flush_ms, ms, flush_ns)          \
-    X(buffer_kb, kb, buffer_bytes)     \
-    X(buffers, count, max_buffers)     \
+#define TRACE_SETTINGS_TABLE(X)          \
+    X(dir, path, dir)                    \
+    X(cupti, path, cupti)                \
+    X(kernels, flag, kernels)            \
+    X(copies, flag, copies)              \
+    X(sync, flag, sync)                  \
+    X(nvtx, shared_flag, nvtx)           \
+    X(launches, shared_flag, launches)   \
+    X(graphs, graphs, graphs)            \
+    X(api, api, api)                     \
+    X(range, ranges, patterns)           \
+    X(profiler, flag, profiler)          \
+    X(graph_first, ordinal, graph_first) \
+    X(graph_last, ordinal, graph_last)   \
+    X(capture, ordinal, capture)         \
+    X(delay_ms, ms, delay_ns)            \
+    X(duration_ms, ms, duration_ns)      \
+    X(flush_ms, ms, flush_ns)            \
+    X(buffer_kb, kb, buffer_bytes)       \
+    X(buffers, count, max_buffers)       \
     X(ring_events, ring, ring_events)
 
 /* TRACE_SETTING(copies) is "copies", and an error of the compiler where no such key is. */

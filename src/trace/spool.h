@@ -253,6 +253,7 @@ enum spool_why {
     SPOOL_WHY_PAUSE = 5,    /* the process called tw_trace_pause, tw_trace_resume */
     SPOOL_WHY_DISK = 6,     /* the disk is full: nothing more is recorded */
     SPOOL_WHY_END = 7,
+    SPOOL_WHY_GRAPH = 8, /* a launch of a CUDA graph began or ended the region to capture */
 };
 /* The recorder was on. Written when it goes off; the last window of a killed process is missing its
  * record, and so is a window's end at SPOOL_OPEN_NS. */

@@ -27,6 +27,8 @@ CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *user)
 
 CUresult fake_cuMemAlloc_v2(CUdeviceptr *at, size_t bytes); /* past all tools */
 CUresult cuFutureLaunch(void);
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
 CUresult cuFutureGetThing(void);
 CUresult cuMemBatchDecompressAsync(void *p, size_t n, unsigned f, size_t *error, CUstream s);
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *at, const void *handle, unsigned flags);
@@ -335,6 +337,8 @@ int __lsan_is_turned_off(void)
 int main(int argc, char **argv)
 {
     uint32_t times = 3, total = 0;
+    unsigned long profiled[2] = {-1UL,
+                                 -1UL}; /* "profiles=1-2": in front of step 1, behind step 2 */
     const char *range = "step";
     for (int i = 1; i < argc; i++) {
         for (int k = 0; k < N_STEPS; k++)
@@ -343,6 +347,11 @@ int main(int argc, char **argv)
             range = argv[i] + 6;
         if (strncmp(argv[i], "disk=", 5) == 0)
             disk_mib = strtoul(argv[i] + 5, NULL, 10);
+        if (strncmp(argv[i], "profiles=", 9) == 0) {
+            char *dash;
+            profiled[0] = strtoul(argv[i] + 9, &dash, 10);
+            profiled[1] = strtoul(dash + 1, NULL, 10);
+        }
         if (strncmp(argv[i], "times=", 6) == 0)
             times = (uint32_t)strtoul(argv[i] + 6, NULL, 10);
     }
@@ -388,10 +397,14 @@ int main(int argc, char **argv)
     if (DOES(captures)) /* the region begins inside a stream capture */
         CHECK(cuStreamBeginCapture_v2(streams[0], CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (uint32_t i = 0; i < times; i++) {
+        if (i == profiled[0])
+            CHECK(cuProfilerStart());
         nvtxRangePushA(range);
         if (!DOES(captures))
             step(i);
         nvtxRangePop();
+        if (i == profiled[1])
+            CHECK(cuProfilerStop());
         for (int k = 0; k < GRID; k++)
             total = total * 31 + pinned[k];
     }

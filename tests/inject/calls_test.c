@@ -127,7 +127,8 @@ static bool is(const struct rule *r, const char *kind)
 static bool holds(const struct call *c, const struct rule *r)
 {
     const char *handler = handler_of(c->id);
-    const bool work = handler && strcmp(handler, "capture_work") == 0;
+    const bool work = handler && (strcmp(handler, "capture_work") == 0 ||
+                                  strcmp(handler, "capture_launched") == 0);
     if (is(r, "kept"))
         return work && has_row(c->id);
     if (is(r, "refused"))

@@ -52,6 +52,11 @@ void inject_capture_end(void)
     assert_false(one_thread && atomic_load(&inject_gate_is_open));
     ended++;
 }
+static const char *cut;
+void inject_capture_cut(const char *what)
+{
+    cut = what;
+}
 bool trace_spool_add(struct spool_writer *w, enum spool_kind kind, const void *record)
 {
     (void)w;
@@ -290,6 +295,64 @@ static void a_region_is_the_outermost_range(void **state)
     guest.settings = (struct settings){.profiler = false};
 }
 
+/* Launches of CUDA graphs, in the order of their begins and ends: +n begins, -n ends the one with
+ * that number; P and Q are profiler calls. What is open behind each. */
+static void launches_of_graphs_open_and_close(void **state)
+{
+    (void)state;
+    static const struct {
+        bool profiler;
+        int64_t first, last;
+        const char *calls, *open;
+        int begun, ended;
+        int64_t counted;
+    } rows[] = {
+        {false, 2, 2, "bebebe", "001000", 1, 1, 3},
+        {false, 2, 3, "bebebebe", "00111000", 1, 1, 4},
+        {false, 1, 1, "be", "10", 1, 1, 1},
+        {false, 3, 4, "bebe", "0000", 0, 0, 2},
+        {true, 1, 2, "beSbebebT", "000111000", 1, 1, 3},
+        {true, 2, 2, "SbebeTbe", "00010000", 1, 1, 2},
+        {true, 2, 3, "SbTSbebeT", "000011100", 1, 1, 3},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t n = 0;
+        fresh(true);
+        guest.settings = (struct settings){
+            .profiler = rows[i].profiler, .graph_first = rows[i].first, .graph_last = rows[i].last};
+        inject_gate_open();
+        begun = started = ended = 0;
+        cut = NULL;
+        for (size_t k = 0; rows[i].calls[k]; k++) {
+            switch (rows[i].calls[k]) {
+            case 'b':
+                n = inject_gate_graph_begins();
+                break;
+            case 'e':
+                inject_gate_graph_ends(n);
+                break;
+            default:
+                inject_gate_profiler(rows[i].calls[k] == 'S');
+            }
+            assert_int_equal(atomic_load(&inject_gate_is_open), rows[i].open[k] - '0');
+        }
+        assert_int_equal(begun, rows[i].begun);
+        assert_int_equal(started, rows[i].begun);
+        assert_int_equal(ended, rows[i].ended);
+        assert_int_equal(inject_gate_graphs(), rows[i].counted);
+        assert_null(cut);
+    }
+    /* The stop comes inside. */
+    guest.settings = (struct settings){.profiler = true, .graph_first = 1, .graph_last = 2};
+    inject_gate_open();
+    inject_gate_profiler(true);
+    inject_gate_graph_ends(inject_gate_graph_begins());
+    inject_gate_profiler(false);
+    assert_string_equal(cut, "cuProfilerStop came");
+    assert_false(atomic_load(&inject_gate_is_open));
+    guest.settings = (struct settings){.profiler = false};
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
@@ -306,6 +369,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(forgotten_windows_are_counted),
         cmocka_unit_test(threads_open_and_close_while_the_writer_looks),
         cmocka_unit_test(a_region_is_the_outermost_range),
+        cmocka_unit_test(launches_of_graphs_open_and_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,8 @@ static void image_called(struct guest_thread *me, const CUpti_CallbackData *d, C
 }
 const struct handler inject_handler_capture_work = {WHILE_RECORDING, wants_captures, work_called,
                                                     NULL};
+const struct handler inject_handler_capture_launched = {WHILE_SUBSCRIBED, wants_captures,
+                                                        work_called, NULL};
 const struct handler inject_handler_capture_memory = {WHILE_SUBSCRIBED, wants_captures,
                                                       memory_called, NULL};
 const struct handler inject_handler_capture_module = {WHILE_SUBSCRIBED, wants_captures,

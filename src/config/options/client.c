@@ -45,6 +45,11 @@ static const struct option rows[] = {
     {KEY(client.save_answers), .def = "false", .commands = CMD_BENCH,
      .when = WHEN(IS("engine.kind", "openai")),
      .help = "write answers.jsonl: the text that came for each request"},
+    {KEY(client.server_pid), .def = "0", .max = (1 << 22), .commands = CMD_BENCH,
+     .when = WHEN(IS("engine.kind", "openai"), IS("energy.record", "true")),
+     .help = "pid of the server, on this machine: power is that of all GPUs on which it and its "
+             "descendants compute, and any other process there makes the energy unknown; 0: it "
+             "cannot be told from others, which are only counted, on gpu="},
     {KEY(client.give_up_after), .unit = "requests", .def = "10", .max = 1e9, .commands = DRIVES,
      .when = WHEN(IS("engine.kind", "openai")),
      .help = "so many requests in a row that find no server, or one that refuses them all (401, "

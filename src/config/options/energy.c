@@ -26,7 +26,8 @@ static const struct option rows[] = {
          "record the power of the GPU meanwhile, in power.csv: energy of the run, of requests and "
          "tokens, of NVTX ranges"},
     {KEY_AT("gpu", energy.gpu), .def = "0", .max = 1023,
-     .commands = CMD_ENERGY | CMD_BENCH | CMD_TRACE, .when = WHEN(RECORDS_POWER),
+     .commands = CMD_ENERGY | CMD_BENCH | CMD_TRACE,
+     .when = WHEN(RECORDS_POWER, {"client.server_pid", WHEN_IS, "0", CMD_BENCH, false}),
      .help = "which GPU, as CUDA counts them; of a log, the number in its rows, unset its only "
              "one. bench with "
              "device=cuda:<n> takes that one"},

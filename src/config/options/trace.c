@@ -31,7 +31,9 @@ static const struct option rows[] = {
     {KEY(region), .commands = CMD_CAPTURE,
      .help =
          "what to capture: range#occurrence or range@domain#occurrence of an NVTX range, counted "
-         "from 1, or profiler#occurrence, from cuProfilerStart to cuProfilerStop"},
+         "from 1; profiler#occurrence, from cuProfilerStart to cuProfilerStop; graph:first-last, "
+         "from one launch of a CUDA graph to another, counted from 1 by process, graph:3 for one "
+         "alone; or profiler/graph:first-last, counted from cuProfilerStart on"},
     {KEY(capture.trial), .def = "true", .commands = CMD_CAPTURE,
      .help =
          "replay the region once at the end, in a process of its own: a capsule that lacks memory "

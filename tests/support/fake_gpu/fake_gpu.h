@@ -27,6 +27,7 @@
  *     reasons=N         why clocks are held down, NVML's bits (4)
  *     power_mw=N        power of the GPU (650000); see nvml.c for power over time
  *     own=1, processes=N  that compute on it: this one, others (0)
+ *     pid0=PID, also0=PID  that compute on the first device, too; pid1 on the second, ...
  *     cupti=N           version of CUPTI's interface (130000)
  *     cupti_ns=N        what records add to the time between two kernels (0)
  *     drop=1            CUPTI drops every record

@@ -1,4 +1,5 @@
-/* libnvidia-ml.so.1: one busy GPU, the fake libcuda's. Its power is power_mw, or FAKE_POWER in the
+/* libnvidia-ml.so.1: the busy GPUs of the fake libcuda, devices=N of them. Device d draws d + 1
+ * times what the first one draws. That one's power is power_mw, or FAKE_POWER in the
  * environment: "0:100 1:100 1:300", seconds from the first look and watts, linear in between. Its
  * sensors then follow that every power_tick_ms (100): the counter with its integral, power now with
  * its value, the average with its mean over average_ms (1000).
@@ -23,11 +24,24 @@ GPU_NVML_LIST(X)
 
 enum { NVML_SUCCESS = 0, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6 };
 
-static int the_device;
+enum { MAX_DEVICES = 16 };
+static int the_devices[MAX_DEVICES];
 
-static void uuid_text(char *out, size_t bytes)
+static unsigned index_of(const void *device)
 {
-    snprintf(out, bytes, "GPU-00102030-4050-6070-8090-a0b0c0d0e0f0");
+    return (unsigned)((const int *)device - the_devices);
+}
+
+static unsigned devices(void)
+{
+    return (unsigned)fake_script_number("devices", 1);
+}
+
+/* That of cuDeviceGetUuid_v2, whose bytes are i * 16 + d. */
+static void uuid_text(unsigned d, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "GPU-0%x1%x2%x3%x-4%x5%x-6%x7%x-8%x9%x-a%xb%xc%xd%xe%xf%x", d, d, d, d, d,
+             d, d, d, d, d, d, d, d, d, d, d);
 }
 
 int nvmlInit_v2(void)
@@ -43,35 +57,37 @@ int nvmlSystemGetDriverVersion(char *out, unsigned bytes)
 
 int nvmlDeviceGetCount_v2(unsigned *n)
 {
-    *n = 1;
+    *n = devices();
     return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 {
-    *device = &the_device;
-    return index == 0 ? NVML_SUCCESS : NVML_NOT_FOUND;
+    *device = &the_devices[index % MAX_DEVICES];
+    return index < devices() ? NVML_SUCCESS : NVML_NOT_FOUND;
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
 {
-    char mine[GPU_UUID_TEXT];
-    uuid_text(mine, sizeof mine);
-    *device = &the_device;
-    return strcmp(mine, uuid) == 0 ? NVML_SUCCESS : NVML_NOT_FOUND;
+    for (unsigned d = 0; d < devices(); d++) {
+        char mine[GPU_UUID_TEXT];
+        uuid_text(d, mine, sizeof mine);
+        *device = &the_devices[d];
+        if (strcmp(mine, uuid) == 0)
+            return NVML_SUCCESS;
+    }
+    return NVML_NOT_FOUND;
 }
 
 int nvmlDeviceGetUUID(void *device, char *out, unsigned bytes)
 {
-    (void)device;
-    uuid_text(out, bytes);
+    uuid_text(index_of(device), out, bytes);
     return NVML_SUCCESS;
 }
 
 int nvmlDeviceGetName(void *device, char *out, unsigned bytes)
 {
-    (void)device;
-    snprintf(out, bytes, "Fake GPU 0");
+    snprintf(out, bytes, "Fake GPU %u", index_of(device));
     return NVML_SUCCESS;
 }
 
@@ -171,8 +187,7 @@ static int give(const char *key, int64_t value, unsigned *out)
 
 int nvmlDeviceGetPowerUsage(void *device, unsigned *mw)
 {
-    (void)device;
-    *mw = average_mw();
+    *mw = average_mw() * (index_of(device) + 1);
     return fake_script_fail("power_mw");
 }
 
@@ -186,22 +201,20 @@ int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *mj)
 {
     const char *curve;
     double at, w;
-    (void)device;
     *mj = (unsigned long long)fake_script_number("energy_mj", 1000);
     if (scripted(&curve, &at))
-        *mj += (unsigned long long)llround(integral(curve, at, &w) * 1e3);
+        *mj += (unsigned long long)llround(integral(curve, at, &w) * 1e3 * (index_of(device) + 1));
     note_reading();
     return fake_script_fail("nvmlDeviceGetTotalEnergyConsumption");
 }
 
 int nvmlDeviceGetFieldValues(void *device, int n, struct gpu_nvml_field *fields)
 {
-    (void)device;
     for (int i = 0; i < n; i++) {
         fields[i].type = NVML_TYPE_UNSIGNED;
         fields[i].result = fields[i].id == NVML_FIELD_POWER_INSTANT ? fake_script_fail("field_186")
                                                                     : NVML_NOT_SUPPORTED;
-        fields[i].value.u = instant_mw();
+        fields[i].value.u = instant_mw() * (index_of(device) + 1);
     }
     return fake_script_fail("nvmlDeviceGetFieldValues");
 }
@@ -264,11 +277,23 @@ int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *lanes)
     return give("pcie_lanes", 16, lanes);
 }
 
-/* own=1: this process is one of them; processes=N others. */
+static void add_scripted(const char *key, const void *device, unsigned *k,
+                         struct gpu_nvml_process *of)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%s%u", key, index_of(device));
+    const int64_t pid = fake_script_number(name, 0);
+    if (pid)
+        of[(*k)++].pid = (unsigned)pid;
+}
+
+/* own=1: this process is one of them; processes=N others; pid<d>=PID and also<d>=PID those, on
+ * device d. */
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, struct gpu_nvml_process *of)
 {
     unsigned k = 0;
-    (void)device;
+    add_scripted("pid", device, &k, of);
+    add_scripted("also", device, &k, of);
     if (fake_script_number("own", 0))
         of[k++].pid = (unsigned)getpid();
     for (int64_t i = 0; i < fake_script_number("processes", 0); i++)

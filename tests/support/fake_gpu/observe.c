@@ -357,6 +357,20 @@ CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *user)
     return leave(&c, result);
 }
 
+FAKE_EXPORT CUresult cuProfilerStart(void);
+CUresult cuProfilerStart(void)
+{
+    ENTER(cuProfilerStart, 0);
+    return leave(&c, CUDA_SUCCESS);
+}
+
+FAKE_EXPORT CUresult cuProfilerStop(void);
+CUresult cuProfilerStop(void)
+{
+    ENTER(cuProfilerStop, 0);
+    return leave(&c, CUDA_SUCCESS);
+}
+
 /* A function that the tool cannot know. */
 FAKE_EXPORT CUresult cuFutureLaunch(void);
 CUresult cuFutureLaunch(void)
