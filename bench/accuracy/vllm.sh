@@ -5,7 +5,8 @@
 #
 # The first two without words:
 #
-#   record    of each model a server with its log of iterations; a3, a12 to calibrate on and a12b, the same again; six loads to predict
+#   record    of each model a server with its log of iterations, warm from requests of all sizes; a3, a12 to calibrate on and a12b, the same
+#             again with other prompts; six loads to predict
 #             (same shape at 20/s, long prompts, long answers, 128 at once, bursts, long tails), the first five times for the spread.
 #             OUT/runs/MODEL_LOAD is the run with its part of that log, /metrics before and after, and power where there is a GPU here.
 #             OUT/sealed/MODEL_LOAD, written when a run ends: date, program, sha256 of each file.
@@ -60,10 +61,11 @@ END
     sequences=${sequences:-0} reference=${reference:-$name} of=$name${variant:-}
 }
 
-# The loads: name, seed, requests, then what says their arrivals and lengths (prompts, answers: mean and standard deviation).
+# The loads: name, seed, requests, then what says their arrivals and lengths (prompts, answers: mean and standard deviation); or = and
+# another load, whose requests come again with other prompts, so that a prefix cache has none of them.
 loads='a3 1 150 rate=3 512 256 128 64
 a12 2 420 rate=12 512 256 128 64
-a12b 2 420 rate=12 512 256 128 64
+a12b 102 = a12
 a20 11 600 rate=20 512 256 128 64
 long 12 120 rate=4 3000 750 64 16
 chat 13 240 rate=8 64 16 400 100
@@ -74,20 +76,26 @@ t12 31 150 rate=12 512 256 128 64
 steady 32 32 static 64 0 1500 0
 prompts 33 200 rate=20 2000 500 64 16
 prefix 34 240 rate=8 256 64 128 32
-a20_r2 11 600 rate=20 512 256 128 64
-a20_r3 11 600 rate=20 512 256 128 64
-a20_r4 11 600 rate=20 512 256 128 64
-a20_r5 11 600 rate=20 512 256 128 64'
+warm 35 240 rate=8 1000 2000 32 32
+a20_r2 112 = a20
+a20_r3 113 = a20
+a20_r4 114 = a20
+a20_r5 115 = a20'
 
 # settings_of LOAD: of its workload
 settings_of() {
     # shellcheck disable=SC2046  # several words
     set -- $(printf '%s\n' "$loads" | grep "^$1 ")
+    if [ "$3" = = ]; then
+        echo "workload.prompts_seed=$2"
+        settings_of "$4"
+        return
+    fi
     n=$3 scale=1
     if [ -n "${REHEARSE:-}" ]; then # calibrations take 50 and more
         n=12 scale=8
         case $1 in
-        a3 | a12 | a12b) n=55 ;;
+        a3 | a12) n=55 ;;
         steady | prompts) n=2 scale=1 && set -- "$1" "$2" 2 static 12 0 24 0 ;; # the stand-in that computes is small
         esac
     fi
@@ -137,6 +145,10 @@ recorded() {
     # shellcheck disable=SC2086  # several words
     server_up "$name" "$group" "$sequences" "$reference" ${server_args:-}
     name=$of
+    if [ -f "$out/server/fresh" ]; then # kernels are compiled when a batch first needs them; that is in no run
+        load_into "$out/server/warm-$(date +%s)" warm >/dev/null || [ $code = 5 ] || return $code
+        rm -f "$out/server/fresh"
+    fi
     to=$runs/${name}_$load
     rm -rf "$to" "$out/sealed/${name}_$load" "$out/opened/${name}_$load" "$out/server/metrics"
     mkdir -p "$runs" "$out/sealed"
@@ -188,7 +200,7 @@ for piece in "$@"; do
     record)
         [ -z "${URL:-}" ] || [ "${models#* }" = "$models" ] || { echo "URL is a server of one model: MODELS names it" >&2; exit 2; }
         for model in $models; do
-            for load in ${LOADS:-$(printf '%s\n' "$loads" | cut -d' ' -f1)}; do
+            for load in ${LOADS:-a3 a12 a12b a20 a20_r2 a20_r3 a20_r4 a20_r5 long chat burst bursts tails}; do
                 step "${model%%:*}-$load" "$(small 60 5)" "$(small 560 120)" recorded "$model" "$load"
             done
         done

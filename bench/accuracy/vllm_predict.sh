@@ -118,7 +118,7 @@ simulated() {
         load=${load#"${name}"_}
         # shellcheck disable=SC2046,SC2086  # several words
         "$tw" simulate "model=$group" "hardware=$hardware" "${scheduler_set:-scheduler=vllm_0_33}" $(cat "$runs/$name.settings") \
-            $(settings_of "$load") ${client_workload:-} "$@" "out=$to/$load" ${TWINFER_ARGS:-} log.level=error >/dev/null || return
+            $(settings_of "$load" | grep -v prompts_seed) ${client_workload:-} "$@" "out=$to/$load" ${TWINFER_ARGS:-} log.level=error >/dev/null || return
         "$tw" compare "real_run_dir=$run" "sim_run_dir=$to/$load" "out=$to/$load-compare" log.level=error >"$to/$load.txt" ||
             case $? in 1 | 5) ;; *) return 1 ;; esac # it judges, and so do the tables
         role=seen

@@ -58,6 +58,7 @@ server_up() { # NAME GROUP SEQUENCES REFERENCE [ARG]...
     fi
     server_down
     rm -f "$at/words"
+    touch "$at/fresh" # nobody asked it yet; who warms it up takes this away
     begin=$(date +%s)
     name=$1 group=$2 sequences=$3 reference=$4
     shift 4

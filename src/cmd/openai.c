@@ -100,7 +100,7 @@ static enum st get_settings(struct bench *b, const char **models_url, struct err
                  .extra = p->client.body,
                  .chat = (enum chat_template)p->chat_template},
         .shown_headers = h.shown,
-        .seed = (uint64_t)p->seed,
+        .seed = job_prompts_seed(p),
         .prompts_kind = (enum client_prompts)p->client.prompts,
         .preflight = p->client.preflight,
         .metrics_url = body_root_url(b->c->a, p->url, "/metrics"),

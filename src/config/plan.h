@@ -74,6 +74,7 @@ struct plan {
         const char *dir, *trace;
         const char *prompts; /* prompts.jsonl */
         int64_t num_requests;
+        int64_t prompts_seed; /* 0 = seed */
         int64_t warmup_requests;
         double duration_s;
         int64_t concurrency;

@@ -218,6 +218,11 @@ enum st job_tokenizer(const struct job_model *m, const char *why, struct tokeniz
     return tokenizer_load(m->tokenizer, out, e);
 }
 
+uint64_t job_prompts_seed(const struct plan *p)
+{
+    return (uint64_t)(p->workload.prompts_seed ? p->workload.prompts_seed : p->seed);
+}
+
 struct workload_params job_arrivals(const struct plan *p)
 {
     return (struct workload_params){

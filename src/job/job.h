@@ -64,6 +64,7 @@ enum st job_workload_stream(const struct job_context *c, const struct job_model 
                             struct job_workload *out, struct err *e);
 /* The plan's arrivals, for requests without any. */
 struct workload_params job_arrivals(const struct plan *p);
+uint64_t job_prompts_seed(const struct plan *p); /* of drawn token ids */
 /* Parses workload.arrival.stages and ramp_s into w, which has the rate. */
 enum st job_stages(const struct job_context *c, struct workload_params *w, struct err *e);
 /* Loads the model's tokenizer, needed for `why`; no-op when *out is set. */

@@ -41,7 +41,7 @@ enum st job_prompt_ids(const struct job_context *c, const struct job_model *m,
                        const struct job_workload *w, int32_t ***ids, struct err *e)
 {
     struct arena *a = c->a;
-    uint64_t seed = (uint64_t)c->plan->seed;
+    uint64_t seed = job_prompts_seed(c->plan);
     const char **texts;
     TRY(workload_texts(a, &w->w, w->prompts, w->n_prompts, &texts, e));
     *ids = arena_array(a, int32_t *, w->w.n);

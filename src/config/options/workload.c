@@ -36,6 +36,9 @@ static const struct option rows[] = {
      .help = "prompts.jsonl with prompt_id and text"},
     {KEY(workload.num_requests), .unit = "requests", .min = 1, .max = 1e8, .commands = MAKES,
      .when = WHEN(NOT_GIVEN), .help = "how many requests; all that the source has when unset"},
+    {KEY(workload.prompts_seed), .min = 1, .max = INFINITY, .commands = CMD_BENCH,
+     .help = "seed of the token ids of prompts that are drawn, seed when unset: the same requests "
+             "with another one find none of their prompts in a prefix cache"},
     {KEY(workload.duration_s), .unit = "s", .def = "0", .max = 1e9,
      .commands = CMD_WORKLOAD | ONE_RUN,
      .when = WHEN(MADE, IS("workload.arrival.kind", RATES "|trace"), ALWAYS_UNSET(CLOSED)),
