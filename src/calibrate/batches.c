@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/solve.h"
+#include "calibrate/settle.h"
 #include "metrics/metrics.h"
 #include "sim/first_use.h"
 
@@ -229,15 +230,14 @@ static void begin_at_medians(struct arena *scratch, struct batch_problem *x, str
     arena_reset(scratch);
 }
 
-enum { GROUP = 5 };
+enum { GROUP = SETTLE_GROUP };
 
 /* How many of the first batches belong to the time in which the run had not settled yet (kernels
- * were compiled, memory was taken, clocks went up): MSER-5 (batches.h). */
+ * were compiled, memory was taken, clocks went up): MSER-5 (settle.h). */
 static size_t unsettled(struct arena *scratch, const struct batch_problem *x)
 {
     const size_t n = x->n / GROUP;
-    double *means = arena_array(scratch, double, n), sum = 0, squares = 0, least = (double)INFINITY;
-    size_t cut = 0;
+    double *means = arena_array(scratch, double, n);
     for (size_t i = 0; i < n; i++) {
         double weights = 0, off = 0;
         for (size_t k = i * GROUP; k < (i + 1) * GROUP; k++) {
@@ -246,16 +246,7 @@ static size_t unsettled(struct arena *scratch, const struct batch_problem *x)
         }
         means[i] = weights > 0 ? off / weights : 0;
     }
-    for (size_t i = n; i-- > 0;) {
-        const double rest = (double)(n - i);
-        sum += means[i];
-        squares += means[i] * means[i];
-        const double error = (squares - sum * sum / rest) / (rest * rest);
-        if (i <= n / 2 && error <= least) {
-            least = error;
-            cut = i * GROUP;
-        }
-    }
+    const size_t cut = GROUP * settle_mser(means, n);
     arena_reset(scratch);
     return cut;
 }

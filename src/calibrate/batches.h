@@ -4,10 +4,8 @@
  * the scale of such residuals (1.48 median absolute deviations, of those with chunks and of those
  * without): fully up to 3 scales, as 3 up to 9, not at all beyond: stalls do not belong to a mean.
  * A run may not have settled when it began (kernels are compiled, memory is taken, clocks go up).
- * Its first batches are cut by MSER-5 (White, Cobb and Spratt 2000, "A comparison of five
- * steady-state truncation heuristics for simulation"): of all cuts at groups of 5 up to the middle,
- * that with the least standard error of the mean of the residuals behind it, which is none where
- * nothing differs. Batches are no independent samples, as the machine is slow in bouts: their
+ * Its first batches are cut by MSER-5 (settle.h) of the residuals, which cuts none where nothing
+ * differs. Batches are no independent samples, as the machine is slow in bouts: their
  * information is cut by how much more the means over blocks of them differ than means of
  * independent ones would, at the length of block where that is most (Flyvbjerg and Petersen 1989),
  * down to 8 blocks. That is so of the blocks' means; by what batches of one block differ, bouts do

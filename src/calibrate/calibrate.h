@@ -43,6 +43,8 @@ struct calibrate_input {
     struct observed_settings settings; /* what the records state together */
     bool batches;                      /* a run has them: fit those */
     bool logs;                         /* a run has a log of iterations: fit those */
+    const char **notes;                /* for the fit, of what was done before; [n_notes] */
+    size_t n_notes;
 };
 
 /* "overload: ...": the stage's latencies are mostly waiting, or its requests waited ever longer

@@ -510,6 +510,8 @@ enum st calibrate_fit(struct arena *a, const struct calibrate_params *p,
                       const struct calibrate_input *in, struct calibrate_fit *out, struct err *e)
 {
     calibrate_none(p->prior, out);
+    for (size_t i = 0; i < in->n_notes; i++)
+        tell_note(a, out, in->notes[i]);
     if (in->batches) {
         TRY(batches_fit(a, p, in, out, e));
     } else if (in->logs) {

@@ -234,14 +234,36 @@ static enum st check_messages(const char *path, const struct observed_row *const
                        "each token (stream_interval 1)");
 }
 
+/* Of its requests behind the warm-up. */
+static void set_series(struct arena *a, struct observed_stage *s)
+{
+    double *v = arena_array(a, double, s->w.n);
+    for (int m = 0; m < OBSERVED_METRICS; m++) {
+        size_t n = 0;
+        for (size_t i = (size_t)s->warmup; i < s->w.n; i++) {
+            const struct observed_latency *x = &s->each[i];
+            const double at[OBSERVED_METRICS] = {[OBSERVED_TTFT] = x->ttft_s,
+                                                 [OBSERVED_TPOT] = x->tpot_s,
+                                                 [OBSERVED_E2E] = x->e2e_s};
+            if (!isnan(at[m]))
+                v[n++] = at[m];
+        }
+        s->of[m] = observed_of(a, v, n);
+    }
+    s->completed = (int64_t)s->w.n - s->warmup;
+}
+
+void observed_leave_out(struct arena *a, struct observed_stage *s, size_t n)
+{
+    s->warmup = (int64_t)n;
+    set_series(a, s);
+}
+
 enum st observed_from_rows(struct arena *a, const char *path, const struct observed_row *rows,
                            size_t n, struct observed_stage *out, struct err *e)
 {
     const struct observed_row **sent = arena_array(a, const struct observed_row *, n);
-    double *v[OBSERVED_METRICS];
-    size_t n_v[OBSERVED_METRICS] = {0}, n_sent = 0;
-    for (int m = 0; m < OBSERVED_METRICS; m++)
-        v[m] = arena_array(a, double, n);
+    size_t n_sent = 0;
     for (size_t i = 0; i < n; i++) {
         if (ended_well(&rows[i]))
             sent[n_sent++] = &rows[i];
@@ -252,7 +274,8 @@ enum st observed_from_rows(struct arena *a, const char *path, const struct obser
         return err_set(e, ST_INPUT, "%s: no request with times and lengths ended well", path);
     TRY(check_messages(path, sent, n_sent, e));
     qsort(sent, n_sent, sizeof *sent, by_arrival);
-    out->completed = (int64_t)n_sent;
+    struct observed_latency *each = arena_array(a, struct observed_latency, n_sent);
+    out->each = each;
     out->w =
         (struct workload){.requests = arena_array(a, struct workload_request, n_sent), .n = n_sent};
     const double from = sent[0]->arrival_s;
@@ -272,18 +295,17 @@ enum st observed_from_rows(struct arena *a, const char *path, const struct obser
         if (r->cached_tokens > 0)
             set_cached(a, &out->w.requests[i], r->cached_tokens, &next);
         const double e2e = r->end_s - r->arrival_s, ttft = r->first_token_s - r->arrival_s;
-        v[OBSERVED_E2E][n_v[OBSERVED_E2E]++] = e2e;
+        each[i] = (struct observed_latency){(double)NAN, (double)NAN, e2e};
         if (!(ttft >= 0 && ttft <= e2e))
             continue;
-        v[OBSERVED_TTFT][n_v[OBSERVED_TTFT]++] = ttft;
+        each[i].ttft_s = ttft;
         backlog_add(&out->waits, &(struct run_request){.arrival_ns = ns_from_s(at),
                                                        .scheduled_ns = RUN_NONE,
                                                        .first_token_ns = ns_from_s(at + ttft)});
         if (r->output_tokens > 1 && e2e > ttft)
-            v[OBSERVED_TPOT][n_v[OBSERVED_TPOT]++] = (e2e - ttft) / (double)(r->output_tokens - 1);
+            each[i].tpot_s = (e2e - ttft) / (double)(r->output_tokens - 1);
     }
-    for (int m = 0; m < OBSERVED_METRICS; m++)
-        out->of[m] = observed_of(a, v[m], n_v[m]);
+    set_series(a, out);
     const double last = ns_to_s(out->w.requests[n_sent - 1].arrival_ns);
     out->rate = last > 0 ? (double)(n_sent - 1) / last : (double)NAN;
     return ST_OK;

@@ -41,6 +41,11 @@ struct observed_series {
     double at[OBSERVED_POINTS];
 };
 
+/* Of a request; NAN = unknown. */
+struct observed_latency {
+    double ttft_s, tpot_s, e2e_s;
+};
+
 /* Where a record does not say when requests were sent, arrivals are drawn, and near saturation one
  * draw's percentiles are several per cent from another's: so there are several. */
 enum { OBSERVED_DRAWS = 8 };
@@ -53,7 +58,8 @@ struct observed_stage {
     /* What was sent, in order of arrival; ids from 0. Of a closed loop its concurrency, and no
      * arrivals. */
     struct workload w;
-    struct backlog waits; /* for first tokens, where the record has rows */
+    const struct observed_latency *each; /* [w.n]; NULL = the record has no rows */
+    struct backlog waits;                /* for first tokens, where the record has rows */
     int64_t warmup; /* first requests of w, which fill caches and are not among the latencies */
     const int64_t *drawn_ns;  /* [OBSERVED_DRAWS - 1][w.n]: other arrivals; NULL = w's are known */
     const char *const *notes; /* what was assumed, [n_notes] */
@@ -146,6 +152,9 @@ struct observed_row {
  * decoding does. */
 enum st observed_from_rows(struct arena *a, const char *path, const struct observed_row *rows,
                            size_t n, struct observed_stage *out, struct err *e);
+
+/* Leaves the first n requests of a stage with rows out of its latencies: they are its warm-up. */
+void observed_leave_out(struct arena *a, struct observed_stage *s, size_t n);
 
 /* Requests of a record that holds none: as many as ended well, all of its mean lengths, at arrivals
  * drawn anew: gamma gaps of shape `burstiness` (1 = poisson), INFINITY = evenly spaced. ST_INPUT

@@ -75,6 +75,7 @@ struct serving {
     size_t next;
     double *v[OBSERVED_METRICS];
     size_t n[OBSERVED_METRICS];
+    double *first_tokens_s;      /* of struct trial */
     double busy_s, from_s, to_s; /* sum of E2E; the first arrival and the last completion */
     struct backlog waits;
     struct trial_result *out;
@@ -98,6 +99,9 @@ static enum st next_request(void *self, struct workload_request *out, struct err
 static void take_row(void *self, const struct run_request *r)
 {
     struct serving *s = self;
+    if (s->first_tokens_s)
+        s->first_tokens_s[r->request_id] =
+            r->status == RUN_OK ? ns_to_s(r->first_token_ns - r->arrival_ns) : (double)NAN;
     if (r->request_id < s->warmup)
         return;
     if (r->status != RUN_OK) {
@@ -161,6 +165,7 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
         s.arrival_ns = stage->drawn_ns + (size_t)(f->draw - 1) * stage->w.n;
     for (int m = 0; m < OBSERVED_METRICS; m++)
         s.v[m] = arena_array(scratch, double, stage->w.n);
+    s.first_tokens_s = f->first_tokens_s;
     struct executor *ex = arena_array(scratch, struct executor, serve.replicas);
     for (int32_t i = 0; i < serve.replicas; i++)
         ex[i] = sim_executor(scratch, &p, serve.async);

@@ -27,6 +27,8 @@ struct trial {
     /* Instead of the wave: what each iteration takes of its prediction, over and over. */
     const double *ratios; /* [n_ratios]; NULL = the wave */
     size_t n_ratios;
+    double *first_tokens_s; /* [w.n] TTFT of each request is written there, NAN = rejected; may be
+                               NULL */
     double first_use_s; /* of the first batch of each shape, besides (sim/first_use.h); 0 = none */
 };
 

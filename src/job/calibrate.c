@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "calibrate/forward.h"
+#include "calibrate/settle.h"
 #include "calibrate/tell.h"
 #include "job/sim.h"
 #include "model/formats.h"
@@ -667,6 +668,8 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     job_catch_signals(); /* from here on an interrupted command leaves nothing behind */
     const struct calibrate_params params = {&j->trial, &j->shape, &j->prior};
     if (p.calibrate.from.n) {
+        if (!j->in.batches && !j->in.logs)
+            TRY(settle_starts(c->a, &params, &j->in, j->runs, p.calibrate.from.n, e));
         TRY(calibrate_fit(c->a, &params, &j->in, &j->fit, e));
         if (j->forward_note)
             tell_note(c->a, &j->fit, j->forward_note);

@@ -7,24 +7,8 @@
 #include "base/solve.h"
 #include "calibrate/batches.h"
 #include "calibrate/calibrate.h"
+#include "support/h100.h"
 #include "support/support.h"
-
-static const struct model small = {.name = "m",
-                                   .family = MODEL_LLAMA,
-                                   .norm = NORM_RMS,
-                                   .act = ACT_SILU_GATED,
-                                   .layers = 32,
-                                   .hidden = 4096,
-                                   .heads = 32,
-                                   .kv_heads = 32,
-                                   .head_dim = 128,
-                                   .intermediate = 11008,
-                                   .vocab = 32000,
-                                   .max_positions = 4096};
-
-static const struct iteration_hardware peaks = {.dram_bytes_per_s = 3350e9,
-                                                .flop_per_s = {[PRECISION_BF16] = 989e12},
-                                                .links.link_bytes_per_s = 450e9};
 
 struct service {
     struct trial trial;
@@ -36,7 +20,7 @@ struct service {
 static void open_service(struct test *t, struct service *s)
 {
     *s = (struct service){
-        .trial = {.params = {.model = &small, .tp = 1, .pp = 1, .hardware = &peaks},
+        .trial = {.params = {.model = &llama_7b, .tp = 1, .pp = 1, .hardware = &h100_peaks},
                   .serve = {.policy = "vllm_0_33",
                             .replicas = 1,
                             .batch_cap = 128,
@@ -46,10 +30,10 @@ static void open_service(struct test *t, struct service *s)
                             .max_model_len = 4096,
                             .async = ASYNC_OVERLAP}}};
     assert_ok(predictor_find("roofline", &s->trial.predictor, &t->e), t);
-    assert_ok(iteration_shape(t->a, &small, &peaks, &(struct iteration_degrees){1, 1, 1, 0, {0}},
-                              &s->shape, &t->e),
+    assert_ok(iteration_shape(t->a, &llama_7b, &h100_peaks,
+                              &(struct iteration_degrees){1, 1, 1, 0, {0}}, &s->shape, &t->e),
               t);
-    theta_prior_roofline(&small, &s->shape, &s->prior);
+    theta_prior_roofline(&llama_7b, &s->shape, &s->prior);
     s->truth = s->prior.mean;
     s->truth.ln[ITERATION_WEIGHTS_EFFICIENCY] = log(0.7);
     s->truth.ln[ITERATION_KV_EFFICIENCY] = log(0.9);
@@ -299,8 +283,8 @@ static void other_calibrations_narrow_the_prior(void **state)
     const struct calibrate_written w = {.root = root,
                                         .hardware = "h",
                                         .model_name = "m",
-                                        .model = &small,
-                                        .peaks = &peaks,
+                                        .model = &llama_7b,
+                                        .peaks = &h100_peaks,
                                         .tp = 1,
                                         .pp = 1,
                                         .ep = 1};

@@ -4,23 +4,8 @@
 
 #include <math.h>
 
+#include "support/h100.h"
 #include "support/support.h"
-
-static const struct model small = {.name = "m",
-                                   .family = MODEL_LLAMA,
-                                   .norm = NORM_RMS,
-                                   .act = ACT_SILU_GATED,
-                                   .layers = 32,
-                                   .hidden = 4096,
-                                   .heads = 32,
-                                   .kv_heads = 32,
-                                   .head_dim = 128,
-                                   .intermediate = 11008,
-                                   .vocab = 32000,
-                                   .max_positions = 32768};
-static const struct iteration_hardware peaks = {.dram_bytes_per_s = 3350e9,
-                                                .flop_per_s = {[PRECISION_BF16] = 989e12},
-                                                .links.link_bytes_per_s = 450e9};
 
 #define RANK(tokens)                                                                           \
     "{\"num_tokens\": " tokens ", \"kv_blocks\": 9, \"routing\": \"real\", \"finite\": true, " \
@@ -152,10 +137,10 @@ static void open_device(struct test *t, struct device *d)
                                          {0, 0, 32, 8192}, {0, 0, 128, 2048},  {0, 0, 256, 512},
                                          {1, 128, 0, 0},   {1, 512, 0, 0},     {1, 2048, 0, 0},
                                          {1, 8192, 0, 0},  {1, 512, 32, 2048}, {4, 1024, 16, 512}};
-    assert_ok(iteration_shape(t->a, &small, &peaks, &(struct iteration_degrees){1, 1, 1, 0, {0}},
-                              &d->shape, &t->e),
+    assert_ok(iteration_shape(t->a, &llama_7b, &h100_peaks,
+                              &(struct iteration_degrees){1, 1, 1, 0, {0}}, &d->shape, &t->e),
               t);
-    theta_prior_roofline(&small, &d->shape, &d->prior);
+    theta_prior_roofline(&llama_7b, &d->shape, &d->prior);
     d->truth = d->prior.mean;
     d->truth.ln[ITERATION_WEIGHTS_EFFICIENCY] = log(0.7);
     d->truth.ln[ITERATION_KV_EFFICIENCY] = log(0.6);

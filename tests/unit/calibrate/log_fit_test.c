@@ -7,24 +7,8 @@
 #include "calibrate/log_replay.h"
 #include "calibrate/pace.h"
 #include "support/fake_log.h"
+#include "support/h100.h"
 #include "support/support.h"
-
-static const struct model small = {.name = "m",
-                                   .family = MODEL_LLAMA,
-                                   .norm = NORM_RMS,
-                                   .act = ACT_SILU_GATED,
-                                   .layers = 32,
-                                   .hidden = 4096,
-                                   .heads = 32,
-                                   .kv_heads = 8,
-                                   .head_dim = 128,
-                                   .intermediate = 14336,
-                                   .vocab = 32000,
-                                   .max_positions = 4096};
-
-static const struct iteration_hardware peaks = {.dram_bytes_per_s = 3350e9,
-                                                .flop_per_s = {[PRECISION_BF16] = 989e12},
-                                                .links.link_bytes_per_s = 450e9};
 
 struct server {
     struct trial trial;
@@ -44,19 +28,20 @@ static const struct launching graphs = {LAUNCHING_FULL_AND_PIECEWISE, 512};
 static void open_server(struct test *t, struct server *s)
 {
     const struct iteration_degrees degrees = {.tp = 1, .pp = 1, .ep = 1, .launching = graphs};
-    s->trial = (struct trial){.params = {.model = &small, .tp = 1, .pp = 1, .hardware = &peaks},
-                              .serve = {.policy = "vllm_0_33",
-                                        .replicas = 1,
-                                        .batch_cap = 256,
-                                        .token_budget = 8192,
-                                        .block_size = 16,
-                                        .num_blocks = 6000,
-                                        .max_model_len = 4096,
-                                        .launching = graphs,
-                                        .async = ASYNC_OVERLAP}};
+    s->trial =
+        (struct trial){.params = {.model = &llama_8b, .tp = 1, .pp = 1, .hardware = &h100_peaks},
+                       .serve = {.policy = "vllm_0_33",
+                                 .replicas = 1,
+                                 .batch_cap = 256,
+                                 .token_budget = 8192,
+                                 .block_size = 16,
+                                 .num_blocks = 6000,
+                                 .max_model_len = 4096,
+                                 .launching = graphs,
+                                 .async = ASYNC_OVERLAP}};
     assert_ok(predictor_find("roofline", &s->trial.predictor, &t->e), t);
-    assert_ok(iteration_shape(t->a, &small, &peaks, &degrees, &s->shape, &t->e), t);
-    theta_prior_roofline(&small, &s->shape, &s->prior);
+    assert_ok(iteration_shape(t->a, &llama_8b, &h100_peaks, &degrees, &s->shape, &t->e), t);
+    theta_prior_roofline(&llama_8b, &s->shape, &s->prior);
     s->truth = s->prior.mean;
     s->truth.ln[ITERATION_WEIGHTS_EFFICIENCY] = log(0.7);
     s->truth.ln[ITERATION_PIECE_LAYER_S] = log(4e-4);
