@@ -21,9 +21,9 @@ enum { SERVER_CORE = 0, CLIENT_CORE = 1, LONG_TOKENS = 100000 };
 static double percentile(double *v, size_t n, double q)
 {
     double *scratch = mem_alloc((n + 1) * sizeof *scratch);
-    metrics_sort(v, scratch, n);
+    stats_sort(v, scratch, n);
     mem_free(scratch);
-    return n ? metrics_percentile(v, n, q) : NAN;
+    return n ? stats_percentile(v, n, q) : NAN;
 }
 
 /* A prompt of that many token ids. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/solve.h"
+#include "base/stats.h"
 #include "calibrate/settle.h"
-#include "metrics/metrics.h"
 #include "sim/first_use.h"
 
 /* Weights of residuals, in scales: full up to CLIP, then as of CLIP (Huber), none beyond STALL. */
@@ -75,9 +75,7 @@ static void predict_all(struct batch_problem *x, const struct theta *t)
 
 static double median(struct arena *scratch, const double *v, size_t n)
 {
-    double *copy = arena_copy(scratch, v, n * sizeof *v);
-    metrics_sort(copy, arena_array(scratch, double, n), n);
-    return metrics_percentile(copy, n, 50);
+    return stats_median(arena_copy(scratch, v, n * sizeof *v), n);
 }
 
 double batches_correlated(double *v, size_t n, size_t *block)

@@ -111,12 +111,12 @@ struct observed_series observed_of(struct arena *a, double *v, size_t n)
     if (n == 0)
         return s;
     double sum = 0;
-    metrics_sort(v, arena_array(a, double, n), n);
+    stats_sort(v, arena_array(a, double, n), n);
     for (size_t i = 0; i < n; i++)
         sum += v[i];
     s.mean = sum / (double)n;
     for (int i = 0; i < OBSERVED_POINTS; i++)
-        s.at[i] = metrics_percentile(v, n, observed_points[i]);
+        s.at[i] = stats_percentile(v, n, observed_points[i]);
     return s;
 }
 

@@ -181,10 +181,10 @@ static double student(double n)
 static void set_ends(struct arena *scratch, struct draws *d, int v, double left, double *low,
                      double *high)
 {
-    metrics_sort(d->of[v], arena_array(scratch, double, d->n), d->n);
-    const double middle = metrics_percentile(d->of[v], d->n, 50);
-    *low = middle * pow(metrics_percentile(d->of[v], d->n, 2.5) / middle, d->wider);
-    *high = middle * pow(metrics_percentile(d->of[v], d->n, 97.5) / middle, d->wider);
+    stats_sort(d->of[v], arena_array(scratch, double, d->n), d->n);
+    const double middle = stats_percentile(d->of[v], d->n, 50);
+    *low = middle * pow(stats_percentile(d->of[v], d->n, 2.5) / middle, d->wider);
+    *high = middle * pow(stats_percentile(d->of[v], d->n, 97.5) / middle, d->wider);
     *low *= exp(-Z95 * left);
     *high *= exp(Z95 * left);
     arena_reset(scratch);

@@ -253,7 +253,7 @@ static void describe(struct samples *s, struct outcome_stat *out)
     if (s->n > 0) {
         double sum = 0, squares = 0;
         double *scratch = mem_alloc(s->n * sizeof *scratch);
-        metrics_sort(s->p, scratch, s->n);
+        stats_sort(s->p, scratch, s->n);
         mem_free(scratch);
         for (size_t i = 0; i < s->n; i++)
             sum += s->p[i];
@@ -261,9 +261,9 @@ static void describe(struct samples *s, struct outcome_stat *out)
         for (size_t i = 0; i < s->n; i++)
             squares += (s->p[i] - out->mean) * (s->p[i] - out->mean);
         out->std = sqrt(squares / (double)s->n);
-        out->median = metrics_percentile(s->p, s->n, 50);
+        out->median = stats_percentile(s->p, s->n, 50);
         for (int i = 0; i < OUTCOME_PERCENTILES; i++)
-            out->p[i] = metrics_percentile(s->p, s->n, outcome_percentiles[i]);
+            out->p[i] = stats_percentile(s->p, s->n, outcome_percentiles[i]);
     }
     vec_free(s);
 }

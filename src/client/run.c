@@ -308,11 +308,11 @@ static void judge(struct loop *l, int64_t wall_ns, int64_t cpu_ns)
         delay[n++] = (double)r->delay_ns;
     }
     h->sent = (int64_t)n;
-    metrics_sort(delay, delay + l->n + 1, n);
+    stats_sort(delay, delay + l->n + 1, n);
     if (n > 0) {
-        h->delay_p50_ns = (int64_t)metrics_percentile(delay, n, 50);
-        h->delay_p90_ns = (int64_t)metrics_percentile(delay, n, 90);
-        h->delay_p99_ns = (int64_t)metrics_percentile(delay, n, 99);
+        h->delay_p50_ns = (int64_t)stats_percentile(delay, n, 50);
+        h->delay_p90_ns = (int64_t)stats_percentile(delay, n, 90);
+        h->delay_p99_ns = (int64_t)stats_percentile(delay, n, 99);
         h->delay_max_ns = (int64_t)delay[n - 1];
     }
     mem_free(delay);

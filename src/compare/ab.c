@@ -224,8 +224,8 @@ static double change(const struct series *a, const struct series *b, int p)
 {
     if (a->n == 0 || b->n == 0)
         return (double)NAN;
-    double was = metrics_percentile(a->ns, a->n, compare_percentiles[p]);
-    double is = metrics_percentile(b->ns, b->n, compare_percentiles[p]);
+    double was = stats_percentile(a->ns, a->n, compare_percentiles[p]);
+    double is = stats_percentile(b->ns, b->n, compare_percentiles[p]);
     return was > 0 ? 100 * (is - was) / was : (double)NAN;
 }
 

@@ -362,7 +362,7 @@ void ab_tell(struct arena *a, struct ab *x)
 static double value(const struct ab_run *r, enum metric m, int p)
 {
     const struct series *s = &r->metrics.of[m];
-    return s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9 : (double)NAN;
+    return s->n ? stats_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9 : (double)NAN;
 }
 
 struct table *ab_table(struct arena *a, const struct ab *x)

@@ -117,7 +117,7 @@ static struct ab_run run_shown(struct arena *a, const struct ab_run *r, bool fir
             *cell = r->cells[m][p];
             cell->compared = !first;
             cell->value_ns =
-                s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) : (double)NAN;
+                s->n ? stats_percentile(s->ns, s->n, compare_percentiles[p]) : (double)NAN;
         }
     }
     return all;
@@ -152,7 +152,7 @@ static void percentile_rows(struct csv_writer *w, const struct ab *x, enum metri
         csv_put_str(w, compare_percentile_name(p));
         for (size_t i = 0; i < x->params.n; i++) {
             const struct series *s = &x->runs[i].metrics.of[m];
-            csv_put_double(w, s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p])
+            csv_put_double(w, s->n ? stats_percentile(s->ns, s->n, compare_percentiles[p])
                                    : (double)NAN);
         }
         csv_end_row(w);

@@ -69,7 +69,7 @@ static double at_rank(const struct boot_series *s, const uint64_t *sums, uint64_
     return s->values[low].ns;
 }
 
-/* As metrics_percentile, of the drawn values. */
+/* As stats_percentile, of the drawn values. */
 static void percentiles(const struct boot_series *s, const uint32_t *weights, uint64_t *sums,
                         const struct boot_params *p, double *out)
 {
@@ -141,9 +141,9 @@ int boot_intervals(const struct boot_params *p, const struct boot_series *a,
             finite = finite && isfinite(drawn[d]);
         if (!finite)
             continue;
-        metrics_sort(drawn, scratch, (size_t)draws);
-        low[i] = metrics_percentile(drawn, (size_t)draws, 2.5);
-        high[i] = metrics_percentile(drawn, (size_t)draws, 97.5);
+        stats_sort(drawn, scratch, (size_t)draws);
+        low[i] = stats_percentile(drawn, (size_t)draws, 2.5);
+        high[i] = stats_percentile(drawn, (size_t)draws, 97.5);
     }
     mem_free(scratch);
     mem_free(changes);

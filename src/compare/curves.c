@@ -3,7 +3,7 @@
 static void quantiles(const struct series *s, double out[CURVES_QUANTILES])
 {
     for (int i = 0; i < CURVES_QUANTILES; i++)
-        out[i] = metrics_percentile(s->ns, s->n, 100.0 * i / (CURVES_QUANTILES - 1));
+        out[i] = stats_percentile(s->ns, s->n, 100.0 * i / (CURVES_QUANTILES - 1));
 }
 
 /* Adds `weight` for the time [start_s, end_s) to the bins it covers. */

@@ -46,7 +46,7 @@ const char *compare_percentile_name(int p)
 
 static double percentile(const struct series *s, int p)
 {
-    return s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) : (double)NAN;
+    return s->n ? stats_percentile(s->ns, s->n, compare_percentiles[p]) : (double)NAN;
 }
 
 /* Averages the cell's real side over all real runs; unchanged where one of them has no value. */
@@ -66,10 +66,9 @@ static void average_runs(struct comparison *c, const struct run_metrics *spread,
     const double mean = sum / (double)n;
     for (size_t i = 0; i < n; i++)
         squares += (v[i] - mean) * (v[i] - mean);
-    const double half =
-        metrics_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n);
+    const double half = stats_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n);
     qsort(v, n, sizeof *v, order_double);
-    const double median = metrics_percentile(v, n, 50);
+    const double median = stats_percentile(v, n, 50);
     cell->real_ns = mean;
     cell->real_low_ns = fmax(mean - half, 0);
     cell->real_high_ns = mean + half;
@@ -93,7 +92,7 @@ static void measure_cell(struct comparison *c, const struct run_metrics *spread,
                                   .verdict = VERDICT_NONE};
     double low, high;
     if (real->n &&
-        metrics_percentile_interval(real->ns, real->n, compare_percentiles[p], 0.95, &low, &high))
+        stats_percentile_interval(real->ns, real->n, compare_percentiles[p], 0.95, &low, &high))
         cell->real_low_ns = low, cell->real_high_ns = high;
     average_runs(c, spread, m, p);
     if (cell->real_ns > 0)

@@ -48,7 +48,7 @@ static size_t differences(const struct alignment *al, const struct run *more,
         if (!isnan(d))
             out[n++] = d;
     }
-    metrics_sort(out, scratch, n);
+    stats_sort(out, scratch, n);
     mem_free(scratch);
     return n;
 }
@@ -74,11 +74,11 @@ void compare_path_find(struct arena *a, struct comparison *c, const struct align
                                            .repeat_ns = (double)NAN};
         if (n == 0)
             continue;
-        cost->median_ns = metrics_percentile(d, n, 50);
-        cost->p10_ns = metrics_percentile(d, n, 10);
-        cost->p90_ns = metrics_percentile(d, n, 90);
+        cost->median_ns = stats_percentile(d, n, 50);
+        cost->p10_ns = stats_percentile(d, n, 10);
+        cost->p90_ns = stats_percentile(d, n, 90);
         double low, high;
-        if (metrics_percentile_interval(d, n, 50, 0.95, &low, &high))
+        if (stats_percentile_interval(d, n, 50, 0.95, &low, &high))
             cost->low_ns = low, cost->high_ns = high;
     }
 }
@@ -91,7 +91,7 @@ void compare_path_repeat(struct comparison *c, const struct alignment *al, const
     for (size_t i = 0; i < SHOWN; i++) {
         struct compare_path_cost *cost = &c->path.of[shown[i]];
         size_t n = differences(al, again, &c->real, shown[i], d);
-        double median = n ? metrics_percentile(d, n, 50) : (double)NAN;
+        double median = n ? stats_percentile(d, n, 50) : (double)NAN;
         if (isnan(cost->repeat_ns) || fabs(median) > fabs(cost->repeat_ns))
             cost->repeat_ns = median;
     }

@@ -6,6 +6,7 @@
 #include "artifact/artifact.h"
 #include "base/clock.h"
 #include "base/order.h"
+#include "base/stats.h"
 #include "text/fields.h"
 #include "text/json.h"
 
@@ -34,22 +35,15 @@ const char *roof_help(unsigned id)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static double quantile(const double *sorted, size_t n, double q)
-{
-    const double at = q * (double)(n - 1);
-    const size_t i = (size_t)at;
-    return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
-}
-
 void roof_set(struct roof *r, double *samples, size_t n)
 {
     if (n == 0)
         return;
     qsort(samples, n, sizeof *samples, order_double);
     r->n = (int64_t)n;
-    r->low = quantile(samples, n, 0.25);
-    r->median = quantile(samples, n, 0.5);
-    r->high = quantile(samples, n, 0.75);
+    r->low = stats_percentile(samples, n, 25);
+    r->median = stats_percentile(samples, n, 50);
+    r->high = stats_percentile(samples, n, 75);
 }
 
 enum st roofs_stopped(const struct roofs_params *p, struct err *e)

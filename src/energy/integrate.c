@@ -242,6 +242,6 @@ struct power_mean power_mean_of(const struct power_log *log, int64_t from_ns, in
     const double alone = fmax(2, s.n * (1 - rho) / (1 + rho));
     out.spread_w = sqrt(variance);
     out.correlation = rho;
-    out.half_w = metrics_student_95((size_t)alone - 1) * out.spread_w / sqrt(alone);
+    out.half_w = stats_student_95((size_t)alone - 1) * out.spread_w / sqrt(alone);
     return out;
 }

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/stats.h"
 
 enum { MAX_GPUS = 1024, LISTED = 16 };
 
@@ -287,12 +288,6 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median_step(const struct power_sample *p, size_t n, size_t lag)
 {
     if (n <= lag)
@@ -304,8 +299,7 @@ static double median_step(const struct power_sample *p, size_t n, size_t lag)
         if (!isnan(step))
             steps[known++] = step;
     }
-    qsort(steps, known, sizeof *steps, compare_doubles);
-    const double median = known ? steps[known / 2] : 0;
+    const double median = known ? stats_median(steps, known) : 0;
     mem_free(steps);
     return median;
 }

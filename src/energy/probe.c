@@ -61,7 +61,7 @@ double probe_window_s(const struct power_mean *p, double update_s, double averag
     double n = LEAST;
     for (;;) { /* Student's factor depends on n */
         const double alone = fmin(1e6, fmax(3, n / correlated));
-        const double t = metrics_student_95((size_t)alone - 1);
+        const double t = stats_student_95((size_t)alone - 1);
         if (n >= t * t * each * each * correlated)
             break;
         n = n < 100 ? n + 1 : n * 1.01;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/order.h"
+#include "base/stats.h"
 #include "base/vec.h"
 
 enum { KINDS = SAMPLER_ENERGY + 1, MOST_SAMPLES = 100000000, ENOUGH_UPDATES = 12 };
@@ -155,13 +155,6 @@ void recorder_await(struct recorder *r, int64_t rounds, const volatile sig_atomi
 
 /* ---- update periods -------------------------------------------------------------------------- */
 
-static double median(double *v, size_t n)
-{
-    if (n)
-        qsort(v, n, sizeof *v, order_double);
-    return n ? (v[(n - 1) / 2] + v[n / 2]) / 2 : (double)NAN;
-}
-
 struct recorder_sensor recorder_learn(const struct recorder_reading *readings, size_t n)
 {
     VEC(double) gaps = {0}, reads = {0};
@@ -181,8 +174,8 @@ struct recorder_sensor recorder_learn(const struct recorder_reading *readings, s
     }
     struct recorder_sensor out = {.updates = (int64_t)gaps.n, .update_s = NAN};
     if (gaps.n >= 3)
-        out.update_s = median(gaps.p, gaps.n);
-    out.read_s = median(reads.p, reads.n);
+        out.update_s = stats_median(gaps.p, gaps.n);
+    out.read_s = stats_median(reads.p, reads.n);
     vec_free(&gaps);
     vec_free(&reads);
     return out;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/order.h"
+#include "base/stats.h"
 #include "base/vec.h"
 
 enum { COPY_TO_HOST = 2 /* CUpti_ActivityMemcpyKind: device to host */ };
@@ -226,13 +227,6 @@ static int64_t wait_for_copy(const struct finding *f, size_t j)
     return until - s[-1].launch_to_ns;
 }
 
-static double median_of(int64_t *v, size_t n)
-{
-    if (n)
-        qsort(v, n, sizeof *v, order_int64);
-    return n == 0 ? (double)NAN : n % 2 ? (double)v[n / 2] : (double)(v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 static int64_t tokens_of(const struct finding *f, size_t j)
 {
     const struct serving_iteration *s = &f->list.p[j], *next = s + 1;
@@ -253,7 +247,7 @@ static void add_host(struct finding *f)
         s->before_ns = to - from - s->wait_ns;
         before[n++] = s->before_ns;
     }
-    const double most = median_of(before, n) * IDLE_MEDIANS;
+    const double most = stats_median_int64(before, n) * IDLE_MEDIANS;
     mem_free(before);
     for (size_t j = 0; j < f->list.n; j++) {
         struct serving_iteration *s = &f->list.p[j];

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/order.h"
+#include "base/stats.h"
 #include "kernels/serving.h"
 #include "profile/whole.h"
 
@@ -148,13 +148,6 @@ static struct iterations_batch batch_of_log(const struct logged_iteration *x)
                                      .decode_sequences = (double)x->generation_requests};
 }
 
-static double median_of(double *v, size_t n)
-{
-    if (n)
-        qsort(v, n, sizeof *v, order_double);
-    return n ? v[n / 2] : 0;
-}
-
 /* The host's part before an iteration that came after idle: that of others. */
 static double usual_before_ns(const struct serving *s, double *v)
 {
@@ -162,7 +155,7 @@ static double usual_before_ns(const struct serving *s, double *v)
     for (size_t i = 0; i < s->n; i++)
         if (s->of[i].before_ns >= 0)
             v[n++] = (double)s->of[i].before_ns;
-    return median_of(v, n);
+    return n ? stats_median(v, n) : 0;
 }
 
 /* Median of what iterations of a kind were launched in. */
@@ -172,7 +165,7 @@ static double usual_launch_ns(const struct serving *s, enum serving_kind kind, d
     for (size_t i = 0; i < s->n; i++)
         if (s->of[i].kind == kind)
             v[n++] = (double)(s->of[i].launch_to_ns - s->of[i].launch_from_ns);
-    return median_of(v, n);
+    return stats_median(v, n);
 }
 
 struct whole_sample *serving_samples(struct arena *a, const struct serving *s, size_t *n,

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/order.h"
+#include "base/stats.h"
 #include "kernels/serving.h"
 #include "text/fields.h"
 
@@ -48,9 +48,7 @@ static double median(const struct serving *s, enum serving_kind kind, serving_va
         if (!isnan(x))
             v[n++] = x;
     }
-    if (n)
-        qsort(v, n, sizeof *v, order_double);
-    return n == 0 ? (double)NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+    return stats_median(v, n);
 }
 
 struct serving_sum *serving_sums(struct arena *a, const struct serving *s, size_t *n)

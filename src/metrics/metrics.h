@@ -11,31 +11,10 @@
 #define METRICS_METRICS_H
 
 #include "artifact/run.h"
+#include "base/stats.h"
 
 enum metric { METRIC_TTFT, METRIC_TOKEN_LATENCY, METRIC_TPOT, METRIC_E2E, METRICS };
 const char *metric_name(enum metric m); /* "ttft", "token_latency", "tpot", "e2e" */
-
-/* ---- percentiles ------------------------------------------------------------------------- */
-
-/* Percentile by linear interpolation between order statistics, bit for bit NumPy's default: q in
- * [0, 100], sorted ascending, n >= 1. Exact for the sample; for the population, use the interval
- * below. */
-double metrics_percentile(const double *sorted, size_t n, double q);
-
-/* Distribution-free interval of the population's q-th percentile (0 < q < 100): the order
- * statistics low <= high that enclose it with at least the confidence (in (0, 1)), at most half of
- * the rest on either side. From the binomial distribution, exactly for n <= 1000, by its normal
- * approximation above. The samples must be independent; latencies of one run are not quite, so the
- * interval is a lower bound of the uncertainty. False when n is too small to bound it on both
- * sides. */
-bool metrics_percentile_interval(const double *sorted, size_t n, double q, double confidence,
-                                 double *low, double *high);
-
-/* Two-sided 95 % quantile of Student's t, df >= 1. */
-double metrics_student_95(size_t df);
-
-/* Ascending, without NaN; O(n). scratch[n]. */
-void metrics_sort(double *v, double *scratch, size_t n);
 
 /* ---- a run ------------------------------------------------------------------------------- */
 

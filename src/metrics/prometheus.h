@@ -22,7 +22,7 @@
  *
  * Quantiles. A histogram says how many observations are at most each edge, no more. The q-quantile
  * of n observations lies between the order statistics floor(q (n - 1)) and ceil(q (n - 1)), as with
- * metrics_percentile; the bracket goes from the lower edge of the bucket of the one to the upper
+ * stats_percentile; the bracket goes from the lower edge of the bucket of the one to the upper
  * edge of that of the other. It is exact, and as wide as the server's buckets are. `low` is 0 below
  * the first edge where that is positive (latencies and counts), else -INFINITY; `high` is INFINITY
  * above the last finite edge. The mean, sum / count, needs no bracket. */

@@ -137,7 +137,7 @@ enum st metrics_from_run(struct arena *a, const struct run *r, const struct metr
     add_all(r, p, out);
     double *scratch = mem_alloc(most * sizeof *scratch);
     for (int m = 0; m < METRICS; m++)
-        metrics_sort(out->of[m].ns, scratch, out->of[m].n);
+        stats_sort(out->of[m].ns, scratch, out->of[m].n);
     mem_free(scratch);
     return ST_OK;
 }

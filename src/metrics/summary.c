@@ -165,7 +165,7 @@ static double order_statistic(const struct values *v, int64_t rank, size_t *buck
     return bucket_middle(*bucket, BITS);
 }
 
-/* As metrics_percentile, with order statistics that are known to their bucket. */
+/* As stats_percentile, with order statistics that are known to their bucket. */
 static double percentile_of_buckets(const struct values *v, double q)
 {
     double index = (double)(v->n - 1) * (q / 100);
@@ -188,11 +188,11 @@ double summary_percentile(struct summary *s, enum metric m, double q)
         return percentile_of_buckets(v, q);
     if (!v->sorted) {
         double *scratch = mem_alloc(v->exact.n * sizeof *scratch);
-        metrics_sort(v->exact.p, scratch, v->exact.n);
+        stats_sort(v->exact.p, scratch, v->exact.n);
         mem_free(scratch);
         v->sorted = true;
     }
-    return metrics_percentile(v->exact.p, v->exact.n, q);
+    return stats_percentile(v->exact.p, v->exact.n, q);
 }
 
 double summary_mean(const struct summary *s, enum metric m)

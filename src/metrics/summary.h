@@ -1,6 +1,6 @@
 /* Streaming figures of a run, in constant memory.
  *
- * Percentiles are exact (metrics_percentile over all values) up to SUMMARY_EXACT of them. Beyond
+ * Percentiles are exact (stats_percentile over all values) up to SUMMARY_EXACT of them. Beyond
  * that the values are counted in a log-linear histogram: each octave of nanoseconds has 2048 equal
  * buckets, a value counts as the middle of its bucket, and so does each order statistic that a
  * percentile is interpolated from: a percentile is then off by at most SUMMARY_ERROR, relatively,

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/order.h"
 #include "base/rng.h"
+#include "base/stats.h"
 #include "base/vec.h"
 #include "profile/read/meta.h"
 
@@ -198,12 +199,6 @@ static enum st visit(struct session *s, size_t i, struct err *e)
     return ST_OK;
 }
 
-static double median_of(double *v, size_t n)
-{
-    qsort(v, n, sizeof *v, order_double);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 /* What first passes with or without prompt tokens take more; 0 where it does not show. */
 static double first_use_of(const struct session *s, bool prompt)
 {
@@ -221,11 +216,11 @@ static double first_use_of(const struct session *s, bool prompt)
         n++;
     }
     if (n >= LEAST_FIRSTS) {
-        found = median_of(more, n);
+        found = stats_median(more, n);
         for (size_t i = 0; i < n; i++)
             more[i] = fabs(more[i] - found);
-        const double error = OF_MEDIAN * median_of(more, n) / sqrt((double)n);
-        if (found < 3 * error || found < LEAST_SHARE * median_of(pass, n))
+        const double error = OF_MEDIAN * stats_median(more, n) / sqrt((double)n);
+        if (found < 3 * error || found < LEAST_SHARE * stats_median(pass, n))
             found = 0;
     }
     mem_free(more);

@@ -7,6 +7,8 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/order.h"
+#include "base/stats.h"
 #include "base/vec.h"
 
 enum {
@@ -19,30 +21,16 @@ static const size_t default_l2_bytes = (size_t)64 << 20;
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-static int compare_double(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return a < b ? -1 : a > b;
-}
-
-/* Interpolated between order statistics, as NumPy does. */
-static double quantile(const double *sorted, size_t n, double q)
-{
-    const double at = q * (double)(n - 1);
-    const size_t i = (size_t)at;
-    return i + 1 < n ? sorted[i] + (at - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[i];
-}
-
 void timing_set(struct timing *t, double *samples, size_t n)
 {
     if (n == 0)
         return;
-    qsort(samples, n, sizeof *samples, compare_double);
+    qsort(samples, n, sizeof *samples, order_double);
     t->n = (int64_t)n;
     t->min_s = samples[0];
-    t->low_s = quantile(samples, n, 0.25);
-    t->median_s = quantile(samples, n, 0.5);
-    t->high_s = quantile(samples, n, 0.75);
+    t->low_s = stats_percentile(samples, n, 25);
+    t->median_s = stats_percentile(samples, n, 50);
+    t->high_s = stats_percentile(samples, n, 75);
     t->max_s = samples[n - 1];
 }
 

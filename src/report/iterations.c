@@ -38,7 +38,7 @@ static void put_kind(struct arena *a, struct page_table *t, const char *title,
     page_cell_count(t, n);
     page_cell_percent(t, 100 * k->sum_ns / all_ns);
     for (int i = 0; i < 2; i++)
-        page_cell_duration(t, metrics_percentile(k->ns, k->n, i ? 99 : 50) / 1e9);
+        page_cell_duration(t, stats_percentile(k->ns, k->n, i ? 99 : 50) / 1e9);
     page_cell(t, arena_printf(a, "%.1f", k->sequences / n));
     page_cell_percent(t, k->host_known ? 100 * k->host_ns / k->sum_ns : (double)NAN);
 }
@@ -68,7 +68,7 @@ void page_iterations(struct arena *a, struct buf *out, const struct run *run)
     for (int i = 0; i < KINDS; i++) {
         if (of[i].n == 0)
             continue;
-        metrics_sort(of[i].ns, scratch, of[i].n);
+        stats_sort(of[i].ns, scratch, of[i].n);
         put_kind(a, &t, titles[i], &of[i], of[ALL].sum_ns);
     }
     mem_free(scratch);

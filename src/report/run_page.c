@@ -62,8 +62,7 @@ static void latency_row(struct page_table *t, const struct run_data *d, int m, c
     page_cell(t, title);
     page_cell_count(t, (double)s->n);
     for (int p = 0; p < COMPARE_PERCENTILES; p++) {
-        double v =
-            s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9 : (double)NAN;
+        double v = s->n ? stats_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9 : (double)NAN;
         page_cell_begin(t);
         page_text(t->out, "%s", words_duration(text, v));
         if (isfinite(d->uncertainty.low[m][p]))
@@ -145,7 +144,7 @@ static void collect_delays(struct arena *a, struct run_data *d)
         if (r->status == RUN_OK && !r->warmup && r->scheduled_ns != RUN_NONE)
             d->delay.ns[d->delay.n++] = (double)(r->scheduled_ns - r->arrival_ns);
     }
-    metrics_sort(d->delay.ns, scratch, d->delay.n);
+    stats_sort(d->delay.ns, scratch, d->delay.n);
     mem_free(scratch);
 }
 

@@ -168,7 +168,7 @@ static void mean_and_error(const double *v, size_t n, double *mean, double *erro
     for (size_t i = 0; i < n; i++)
         squares += (v[i] - *mean) * (v[i] - *mean);
     *error =
-        n > 1 ? metrics_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n) : 0;
+        n > 1 ? stats_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n) : 0;
 }
 
 void capacity_sum(const struct capacity_params *p, const struct capacity_seed *seeds, size_t n,

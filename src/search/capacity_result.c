@@ -102,8 +102,7 @@ static const char *wide(struct arena *a, const struct capacity_result *r)
         a,
         "Of %zu seeds the spread is hardly known, so the interval is wide: %.1f standard errors to "
         "either side, %.1f with capacity.seeds=%d.",
-        r->n_seeds, metrics_student_95(r->n_seeds - 1), metrics_student_95(FEW_SEEDS - 1),
-        FEW_SEEDS);
+        r->n_seeds, stats_student_95(r->n_seeds - 1), stats_student_95(FEW_SEEDS - 1), FEW_SEEDS);
 }
 
 void capacity_notes(struct arena *a, struct capacity_result *r, const char *const *extra,

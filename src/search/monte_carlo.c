@@ -130,9 +130,9 @@ static struct monte_carlo_cell cell(const struct replica_values *of, size_t n, i
             return none;
         c.mean_s += values[i] / (double)n;
     }
-    metrics_sort(values, scratch, n);
-    c.low_s = metrics_percentile(values, n, 2.5);
-    c.high_s = metrics_percentile(values, n, 97.5);
+    stats_sort(values, scratch, n);
+    c.low_s = stats_percentile(values, n, 2.5);
+    c.high_s = stats_percentile(values, n, 97.5);
     return c;
 }
 

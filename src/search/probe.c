@@ -90,9 +90,9 @@ static void sum_latency(const struct probe_samples *s, enum slo_metric m, double
     for (size_t i = 0; i < s->v.n; i++)
         if (s->v.p[i].ok && !isnan(s->v.p[i].latency_s[m]))
             values[n++] = s->v.p[i].latency_s[m];
-    metrics_sort(values, scratch, n);
+    stats_sort(values, scratch, n);
     for (int k = 0; k < PROBE_PERCENTILES; k++)
-        out[k] = n ? metrics_percentile(values, n, probe_percentiles[k]) : (double)NAN;
+        out[k] = n ? stats_percentile(values, n, probe_percentiles[k]) : (double)NAN;
 }
 
 /* Of the samples from..to in order of arrival. */
@@ -106,8 +106,8 @@ static double median_delay(const struct probe_samples *s, size_t from, size_t to
         if (s->v.p[i].ok && !isnan(delay))
             values[n++] = delay;
     }
-    metrics_sort(values, scratch, n);
-    return n ? metrics_percentile(values, n, 50) : (double)NAN;
+    stats_sort(values, scratch, n);
+    return n ? stats_percentile(values, n, 50) : (double)NAN;
 }
 
 /* Samples are in order of arrival. */

@@ -79,7 +79,7 @@ static size_t column(struct test *t, const char *name, double *out)
         out[n++] = strtod(c, NULL);
     }
     assert_int_equal(pclose(f), 0);
-    metrics_sort(out, scratch, n);
+    stats_sort(out, scratch, n);
     return n;
 }
 
@@ -102,7 +102,7 @@ static void a_probe_sees_what_vidur_measured(void **state)
         assert_int_equal(n, (size_t)r.requests);
         for (int k = 0; k < PROBE_PERCENTILES; k++)
             assert_near(r.latency_s[rows[i].metric][k],
-                        metrics_percentile(v, n, probe_percentiles[k]), 3e-9);
+                        stats_percentile(v, n, probe_percentiles[k]), 3e-9);
     }
     assert_true(capacity_holds(&b.slo, &r)); /* so the capacity is above 2.5/s */
     probe_sim_close(&b.probe);

@@ -157,7 +157,7 @@ static void brackets_hold_the_percentile(void **state)
         h.count = (double)n;
         for (size_t i = 0; i < sizeof q / sizeof *q; i++) {
             struct prom_bracket b;
-            const double p = metrics_percentile(seen, n, 100 * q[i]);
+            const double p = stats_percentile(seen, n, 100 * q[i]);
             assert_true(prom_quantile(&h, q[i], &b));
             assert_true(b.low < p && p <= b.high);
         }

@@ -53,7 +53,7 @@ static void agrees_with_the_whole_run(void **state)
                     assert_true(isnan(summary_percentile(s, kept[i], quantiles[q])));
                     continue;
                 }
-                double want = metrics_percentile(v->ns, v->n, quantiles[q]);
+                double want = stats_percentile(v->ns, v->n, quantiles[q]);
                 double got = summary_percentile(s, kept[i], quantiles[q]);
                 if (f.exact)
                     assert_true(got == want);

@@ -136,8 +136,8 @@ static void one_operators_error_is_the_interval_of_a_request(void **state)
         arena_reset(a);
     }
     arena_free(&a);
-    metrics_sort(f, scratch, N);
-    double low = metrics_percentile(f, N, 2.5), high = metrics_percentile(f, N, 97.5);
+    stats_sort(f, scratch, N);
+    double low = stats_percentile(f, N, 2.5), high = stats_percentile(f, N, 97.5);
     double off = 4 * sqrt(0.025 * 0.975 / N) / 0.0584 * s; /* 4 sd of a quantile, density there */
     assert_true(s > 0.001);
     assert_near(log(low), -1.96 * s, off);

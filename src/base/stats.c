@@ -1,9 +1,13 @@
+#include "base/stats.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "metrics/metrics.h"
+#include "base/err.h"
+#include "base/order.h"
 
-double metrics_percentile(const double *sorted, size_t n, double q)
+double stats_percentile(const double *sorted, size_t n, double q)
 {
     ASSERT(n >= 1 && q >= 0 && q <= 100);
     double index = (double)(n - 1) * (q / 100);
@@ -14,9 +18,25 @@ double metrics_percentile(const double *sorted, size_t n, double q)
     return t < 0.5 ? a + (b - a) * t : b - (b - a) * (1 - t); /* as NumPy rounds */
 }
 
+double stats_median(double *v, size_t n)
+{
+    if (n == 0)
+        return (double)NAN;
+    qsort(v, n, sizeof *v, order_double);
+    return (v[(n - 1) / 2] + v[n / 2]) / 2;
+}
+
+double stats_median_int64(int64_t *v, size_t n)
+{
+    if (n == 0)
+        return (double)NAN;
+    qsort(v, n, sizeof *v, order_int64);
+    return ((double)v[(n - 1) / 2] + (double)v[n / 2]) / 2;
+}
+
 /* ---- intervals --------------------------------------------------------------------------- */
 
-double metrics_student_95(size_t df)
+double stats_student_95(size_t df)
 {
     static const double t[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060,
                                2.2622,  2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199,
@@ -83,8 +103,8 @@ static struct ranks normal_ranks(size_t n, double p, double tail)
     return (struct ranks){floor(mean - reach + 0.5), ceil(mean + reach + 0.5)};
 }
 
-bool metrics_percentile_interval(const double *sorted, size_t n, double q, double confidence,
-                                 double *low, double *high)
+bool stats_percentile_interval(const double *sorted, size_t n, double q, double confidence,
+                               double *low, double *high)
 {
     ASSERT(q > 0 && q < 100 && confidence > 0 && confidence < 1);
     double p = q / 100, tail = (1 - confidence) / 2;
@@ -108,7 +128,7 @@ static uint64_t to_key(double v)
 
 /* Least significant digit first, 11 bits a pass; a digit that all values share costs nothing but
  * its count. Runs have millions of tokens, and latencies are sorted more than once. */
-void metrics_sort(double *v, double *scratch, size_t n)
+void stats_sort(double *v, double *scratch, size_t n)
 {
     enum { BITS = 11, DIGITS = 1 << BITS, PASSES = 6 };
     double *from = v, *to = scratch;

@@ -1,8 +1,9 @@
+#include "base/stats.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "metrics/metrics.h"
 #include "support/support.h"
 
 /* python3 -c "import numpy as np
@@ -26,8 +27,8 @@ static void equals_numpy(void **state)
         {100, 1000000000.0},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
-        assert_true(metrics_percentile(sorted, 7, want[i][0]) == want[i][1]);
-    assert_true(metrics_percentile(sorted + 4, 1, 99) == 7.25);
+        assert_true(stats_percentile(sorted, 7, want[i][0]) == want[i][1]);
+    assert_true(stats_percentile(sorted + 4, 1, 99) == 7.25);
 }
 
 /* Exact ranks by Python's fractions: the largest l with P(Bin(n, p) < l) <= 1/40 and the smallest u
@@ -48,12 +49,12 @@ static void intervals_are_order_statistics(void **state)
         sample[i] = (double)i + 1;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         double low = 0, high = 0;
-        bool found = metrics_percentile_interval(sample, want[i].n, want[i].q, 0.95, &low, &high);
+        bool found = stats_percentile_interval(sample, want[i].n, want[i].q, 0.95, &low, &high);
         assert_int_equal(found, want[i].low > 0);
         assert_true(low == want[i].low && high == want[i].high);
     }
     double low, high; /* 1e6 * 0.9 -+ 1.959964 * sqrt(1e6 * 0.9 * 0.1) = 587.99 */
-    assert_true(metrics_percentile_interval(sample, 1000000, 90, 0.95, &low, &high));
+    assert_true(stats_percentile_interval(sample, 1000000, 90, 0.95, &low, &high));
     assert_true(low == 899412 && high == 900589);
 }
 
@@ -74,9 +75,9 @@ static void intervals_cover(void **state)
         for (int t = 0; t < trials; t++) {
             for (size_t i = 0; i < cases[c].n; i++)
                 sample[i] = rng_exponential(&rng);
-            metrics_sort(sample, scratch, cases[c].n);
+            stats_sort(sample, scratch, cases[c].n);
             assert_true(
-                metrics_percentile_interval(sample, cases[c].n, cases[c].q, 0.9, &low, &high));
+                stats_percentile_interval(sample, cases[c].n, cases[c].q, 0.9, &low, &high));
             inside += low <= truth && truth <= high;
         }
         double deviation = sqrt(0.9 * 0.1 / trials);
@@ -99,7 +100,7 @@ static void sorts_like_qsort(void **state)
         for (size_t i = 0; i < n; i++)
             v[i] = want[i] = (double)(rng_u64(&rng) % 3) * exp(40 * rng_normal(&rng)) *
                              (rng_u64(&rng) % 4 ? 1 : -1);
-        metrics_sort(v, scratch, n);
+        stats_sort(v, scratch, n);
         qsort(want, n, sizeof *want, by_value);
         for (size_t i = 0; i < n; i++)
             assert_true(v[i] == want[i]);
@@ -109,18 +110,35 @@ static void sorts_like_qsort(void **state)
 static void students_t_is_right(void **state)
 {
     (void)state;
-    assert_near(metrics_student_95(1), 12.7062, 1e-4);
-    assert_near(metrics_student_95(30), 2.0423, 1e-4);
-    assert_near(metrics_student_95(40), 2.0211, 2e-3);
-    assert_near(metrics_student_95(120), 1.9799, 2e-4);
-    assert_near(metrics_student_95(1000000), 1.95997, 1e-5);
+    assert_near(stats_student_95(1), 12.7062, 1e-4);
+    assert_near(stats_student_95(30), 2.0423, 1e-4);
+    assert_near(stats_student_95(40), 2.0211, 2e-3);
+    assert_near(stats_student_95(120), 1.9799, 2e-4);
+    assert_near(stats_student_95(1000000), 1.95997, 1e-5);
+}
+
+static void medians_are_of_the_middle(void **state)
+{
+    (void)state;
+    double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2}, one[] = {7};
+    int64_t times[] = {40, 10, 30, 25};
+    assert_near(stats_median(odd, 3), 2, 0);
+    assert_near(odd[0], 1, 0); /* sorted */
+    assert_near(stats_median(even, 4), 2.5, 0);
+    assert_near(stats_median(one, 1), 7, 0);
+    assert_true(isnan(stats_median(NULL, 0)));
+    assert_near(stats_median_int64(times, 4), 27.5, 0);
+    assert_true(isnan(stats_median_int64(NULL, 0)));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_numpy),     cmocka_unit_test(intervals_are_order_statistics),
-        cmocka_unit_test(intervals_cover),  cmocka_unit_test(students_t_is_right),
+        cmocka_unit_test(medians_are_of_the_middle),
+        cmocka_unit_test(equals_numpy),
+        cmocka_unit_test(intervals_are_order_statistics),
+        cmocka_unit_test(intervals_cover),
+        cmocka_unit_test(students_t_is_right),
         cmocka_unit_test(sorts_like_qsort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
