@@ -8,21 +8,11 @@
 const char *deep_unit_name(unsigned unit)
 {
     static const char *const names[] = {
-#define X(id, name, words) name,
+#define X(id, name) name,
         DEEP_UNITS(X)
 #undef X
     };
     return unit < UNITS ? names[unit] : NULL;
-}
-
-const char *deep_unit_words(unsigned unit)
-{
-    static const char *const all[] = {
-#define X(id, name, words) words,
-        DEEP_UNITS(X)
-#undef X
-    };
-    return unit < UNITS ? all[unit] : NULL;
 }
 
 bool deep_roofs_known(const struct deep_roofs *r)

@@ -8,26 +8,25 @@
 #include "text/node.h"
 
 /* Arithmetic, by the unit that does it. */
-#define DEEP_UNITS(X)                                     \
-    X(FP64, "fp64", "fp64")                               \
-    X(FP32, "fp32", "fp32")                               \
-    X(FP16, "fp16", "fp16 without tensor cores")          \
-    X(TENSOR_FP64, "tensor_fp64", "fp64 on tensor cores") \
-    X(TENSOR_TF32, "tensor_tf32", "tf32 on tensor cores") \
-    X(TENSOR_BF16, "tensor_bf16", "bf16 on tensor cores") \
-    X(TENSOR_FP16, "tensor_fp16", "fp16 on tensor cores") \
-    X(TENSOR_FP8, "tensor_fp8", "fp8 on tensor cores")    \
-    X(TENSOR_FP4, "tensor_fp4", "fp4 on tensor cores")    \
-    X(TENSOR_INT8, "tensor_int8", "int8 on tensor cores")
+#define DEEP_UNITS(X)             \
+    X(FP64, "fp64")               \
+    X(FP32, "fp32")               \
+    X(FP16, "fp16")               \
+    X(TENSOR_FP64, "tensor_fp64") \
+    X(TENSOR_TF32, "tensor_tf32") \
+    X(TENSOR_BF16, "tensor_bf16") \
+    X(TENSOR_FP16, "tensor_fp16") \
+    X(TENSOR_FP8, "tensor_fp8")   \
+    X(TENSOR_FP4, "tensor_fp4")   \
+    X(TENSOR_INT8, "tensor_int8")
 
 enum deep_unit {
-#define X(id, name, words) UNIT_##id,
+#define X(id, name) UNIT_##id,
     DEEP_UNITS(X)
 #undef X
         UNITS
 };
-const char *deep_unit_name(unsigned unit);  /* "tensor_bf16" */
-const char *deep_unit_words(unsigned unit); /* "bf16 on tensor cores" */
+const char *deep_unit_name(unsigned unit); /* "tensor_bf16" */
 
 struct deep_roofs {
     double flop_per_s[UNITS];    /* NAN = not known */

@@ -28,11 +28,6 @@ const char *roof_unit(unsigned id)
     return rows[id].unit;
 }
 
-const char *roof_help(unsigned id)
-{
-    return rows[id].help;
-}
-
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 void roof_set(struct roof *r, double *samples, size_t n)

@@ -89,7 +89,6 @@ struct roofs_params {
 
 const char *roof_name(unsigned id);
 const char *roof_unit(unsigned id);
-const char *roof_help(unsigned id);
 
 /* Texts live in the arena. Takes some 10 s; progress goes to stderr. A GPU that is missing leaves
  * its roofs out and its reason in no_gpu; one that fails, or an interruption, is an error. */

@@ -17,11 +17,6 @@ static const char *const names[COMPOSITION_FIELDS] = {
 };
 static const double MOST[COMPOSITION_FIELDS] = {1e9, 1e6, 1e12, 1e18, 1e9, 1e15};
 
-const char *composition_field_name(enum composition_field f)
-{
-    return names[f];
-}
-
 /* vLLM 0.11 and newer under its profiler; TensorRT-LLM's PyTorch executor. */
 const struct composition_template composition_known[] = {
     {"twinfer", "step prefill_tokens={prefill_tokens} context={context} decode={decode} kv={kv}"},

@@ -26,7 +26,6 @@ enum composition_field {
     COMPOSITION_KV,
     COMPOSITION_FIELDS
 };
-const char *composition_field_name(enum composition_field f);
 
 struct composition {
     double v[COMPOSITION_FIELDS]; /* 0 where unknown */

@@ -191,18 +191,6 @@ struct node *const *page_items(const struct node *list, uint32_t *n)
     return *n ? list->items : NULL;
 }
 
-double page_number_of(const struct node *n)
-{
-    if (n && n->kind == NODE_INT)
-        return (double)n->i;
-    return n && n->kind == NODE_FLOAT ? n->f : (double)NAN;
-}
-
-double page_number(const struct node *root, const char *path)
-{
-    return page_number_of(node_path(root, path));
-}
-
 const char *page_count(char out[WORDS_MAX], double n)
 {
     return n >= 0 && n < 1e15 ? words_count(out, (int64_t)n) : "n/a";

@@ -143,10 +143,8 @@ void page_bar(struct buf *out, double percent);
 const char *page_value(struct arena *a, const struct node *root, const char *path);
 /* The items of a list; none when it is no list. */
 struct node *const *page_items(const struct node *list, uint32_t *n);
-double page_number_of(const struct node *n); /* NAN when it is NULL or no number */
 /* words_count of a number in a tree: "n/a" for NAN and non-counts. */
 const char *page_count(char out[WORDS_MAX], double n);
 double page_known(size_t n); /* a count of a record that was read loosely: -1 is NAN */
-double page_number(const struct node *root, const char *path);
 
 #endif

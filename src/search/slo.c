@@ -6,23 +6,12 @@
 #include "base/str.h"
 #include "compare/words.h"
 
-static const struct {
-    const char *name, *title;
-} metrics[SLO_METRICS] = {
-    [SLO_DELAY] = {"delay", "Scheduling delay"},
-    [SLO_TTFT] = {"ttft", "TTFT"},
-    [SLO_TPOT] = {"tpot", "TPOT"},
-    [SLO_E2EL] = {"e2el", "E2E"},
-};
+static const char *const metrics[SLO_METRICS] = {
+    [SLO_DELAY] = "delay", [SLO_TTFT] = "ttft", [SLO_TPOT] = "tpot", [SLO_E2EL] = "e2el"};
 
 const char *slo_metric_name(enum slo_metric m)
 {
-    return metrics[m].name;
-}
-
-const char *slo_metric_title(enum slo_metric m)
-{
-    return metrics[m].title;
+    return metrics[m];
 }
 
 static enum st parse_limit(const char *item, struct slo *s, struct err *e)
@@ -30,7 +19,7 @@ static enum st parse_limit(const char *item, struct slo *s, struct err *e)
     const char *colon = strchr(item, ':');
     int m = 0;
     while (colon && m < SLO_METRICS &&
-           !sv_eq(sv_trim((struct sv){item, (size_t)(colon - item)}), metrics[m].name))
+           !sv_eq(sv_trim((struct sv){item, (size_t)(colon - item)}), metrics[m]))
         m++;
     if (!colon || m == SLO_METRICS) {
         err_set(e, ST_USAGE, "slo: '%s' is not a limit", item);
@@ -42,7 +31,7 @@ static enum st parse_limit(const char *item, struct slo *s, struct err *e)
         return err_set(e, ST_USAGE, "slo: '%s': expected milliseconds above 0 after the colon",
                        item);
     if (isfinite(s->limit_s[m]))
-        return err_set(e, ST_USAGE, "slo: %s is given twice", metrics[m].name);
+        return err_set(e, ST_USAGE, "slo: %s is given twice", metrics[m]);
     s->limit_s[m] = ms / 1e3;
     return ST_OK;
 }
@@ -85,7 +74,7 @@ const char *slo_words(struct arena *a, const struct slo *s)
     for (int m = 0, first = 1; m < SLO_METRICS; m++) {
         if (!isfinite(s->limit_s[m]))
             continue;
-        buf_printf(&b, "%s %s <= %s", first ? "" : ",", metrics[m].name,
+        buf_printf(&b, "%s %s <= %s", first ? "" : ",", metrics[m],
                    words_duration(limit, s->limit_s[m]));
         first = 0;
     }

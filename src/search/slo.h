@@ -19,8 +19,7 @@
 #include "base/arena.h"
 
 enum slo_metric { SLO_DELAY, SLO_TTFT, SLO_TPOT, SLO_E2EL, SLO_METRICS };
-const char *slo_metric_name(enum slo_metric m);  /* "delay", "ttft", "tpot", "e2el" */
-const char *slo_metric_title(enum slo_metric m); /* "Scheduling delay", "TTFT", ... */
+const char *slo_metric_name(enum slo_metric m); /* "delay", "ttft", "tpot", "e2el" */
 
 struct slo {
     double limit_s[SLO_METRICS]; /* INFINITY = no limit */

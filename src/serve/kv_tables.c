@@ -73,15 +73,6 @@ void request_tables_free(struct request_tables **r)
     *r = NULL;
 }
 
-int64_t kv_tables_held(const struct request *q)
-{
-    int64_t n = 0;
-    for (int32_t g = 0; g < q->tables->n; g++)
-        for (int64_t i = 0; i < q->tables->t[g].n; i++)
-            n += q->tables->t[g].blocks[i] != KV_NO_BLOCK;
-    return n;
-}
-
 static void push(struct kv_table *t, int32_t block)
 {
     if (t->n == t->cap) {

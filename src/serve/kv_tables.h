@@ -109,6 +109,4 @@ int64_t kv_tables_next(const struct kv *kv, const struct request *q, int64_t com
 /* Names what `known` tokens fill, and gives all blocks back, of each table the last first. */
 void kv_tables_give(struct kv *kv, struct request *q, int64_t known);
 
-int64_t kv_tables_held(const struct request *q); /* blocks */
-
 #endif

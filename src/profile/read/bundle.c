@@ -608,11 +608,6 @@ bool bundle_pads(const struct bundle *b)
     return said && said->kind == NODE_BOOL && said->b;
 }
 
-struct iterations_facts bundle_iterations(const struct bundle *b)
-{
-    return iterations_facts(b->iterations);
-}
-
 const struct request_overheads *bundle_overheads(const struct bundle *b)
 {
     return b->overheads;

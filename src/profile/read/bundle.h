@@ -81,7 +81,6 @@ const struct calibrated *bundle_calibrated(const struct bundle *b); /* NULL unle
 struct iterations_time bundle_iteration_s(const struct bundle *b, const struct iterations_batch *x);
 /* Of measured iterations: the engine computes the caches of all rows as long as the longest. */
 bool bundle_pads(const struct bundle *b);
-struct iterations_facts bundle_iterations(const struct bundle *b);        /* BUNDLE_ITERATIONS */
 const struct request_overheads *bundle_overheads(const struct bundle *b); /* NULL = none */
 /* Settings that its times hold for, a map from keys of the configuration; NULL = none stated. */
 const struct node *bundle_settings(const struct bundle *b);
