@@ -30,8 +30,8 @@ struct server_gpus {
     bool contained;
     double interval_s;
     pthread_t thread;
-    bool running;
-    pthread_mutex_t lock; /* of what follows; the thread looks without it */
+    bool running, unwatched; /* unwatched: it could not be started */
+    pthread_mutex_t lock;    /* of what follows; the thread looks without it */
     pthread_cond_t wake;
     bool stop;
     findings last, confirmed; /* of the look before; in two looks in a row */
@@ -130,7 +130,7 @@ static void *look_on(void *arg)
     struct server_gpus *s = arg;
     pthread_mutex_lock(&s->lock);
     while (!s->stop) {
-        const int64_t until = clock_wall_ns() + ns_from_s(s->interval_s);
+        const int64_t until = clock_mono_ns() + ns_from_s(s->interval_s);
         const struct timespec at = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
         if (pthread_cond_timedwait(&s->wake, &s->lock, &at) == 0)
             continue;
@@ -146,6 +146,7 @@ void server_gpus_begin(struct server_gpus *s)
 {
     look(s);
     s->running = pthread_create(&s->thread, NULL, look_on, s) == 0;
+    s->unwatched = !s->running;
 }
 
 static void end_looks(struct server_gpus *s)
@@ -185,6 +186,8 @@ static const char *spoiled(struct arena *a, const struct server_gpus *s, int str
 {
     const struct finding *first = s->confirmed.p;
     const char *where = "the server's GPUs";
+    if (s->unwatched)
+        return "no thread could be started that looks who else computes there";
     if (s->confirmed.n == 0)
         return NULL;
     if (first->pid <= 0)
@@ -279,8 +282,12 @@ enum st server_gpus_open(struct arena *a, const struct server_gpus_params *p,
     struct listing l = {0};
     *s = (struct server_gpus){.interval_s = p->interval_s > 0 ? p->interval_s : LOOK_S,
                               .contained = proc_is_contained(p->proc)};
+    pthread_condattr_t mono;
+    pthread_condattr_init(&mono);
+    pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->wake, NULL);
+    pthread_cond_init(&s->wake, &mono);
+    pthread_condattr_destroy(&mono);
     TRY(proc_tree_open(p->proc, p->pid, &s->tree, e));
     TRY(board_list(a, &s->all, &s->n_all, e));
     find_boards(a, s, &l);

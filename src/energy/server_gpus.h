@@ -42,8 +42,9 @@ bool server_gpus_contained(const struct server_gpus *s);
 struct server_gpus_seen {
     int64_t processes; /* most of the server's that one look found on its GPUs */
     int strangers;     /* others that two looks in a row found on its GPUs; each counts once */
-    const char *why;   /* the power of the boards is not the server's, or not all of it: "1 other
-                        * process computed on GPU 0: python3 (pid 4250)"; NULL = it is */
+    const char *why;   /* the power of the boards is not the server's, or not all of it, or nobody
+                        * could look: "1 other process computed on GPU 0: python3 (pid 4250)";
+                        * NULL = it is */
 };
 void server_gpus_begin(struct server_gpus *s);    /* the first look, and a thread for the others */
 int server_gpus_strangers(struct server_gpus *s); /* so far */

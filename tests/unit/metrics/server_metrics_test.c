@@ -3,6 +3,7 @@
 
 #include "metrics/server_metrics.h"
 #include "support/support.h"
+#include "text/gz.h"
 #include "text/json.h"
 
 static struct prom_snapshot snapshot(struct test *t, const char *text)
@@ -157,6 +158,40 @@ static void the_file_reads_back(void **state)
     assert_int_equal(server_metrics_load(t->a, test_dir(t), &back, &found, &t->e), ST_INPUT);
 }
 
+static struct prom_snapshot recorded(struct test *t, const char *name)
+{
+    static const char dir[] = "data/vllm_h200/runs/Llama-3.1-8B_a3";
+    struct gz_file f;
+    assert_ok(gz_open(arena_printf(t->a, "%s/%s", dir, name), &f, &t->e), t);
+    const struct prom_snapshot s = snapshot(t, arena_strn(t->a, f.text.p, f.text.n));
+    gz_close(&f);
+    return s;
+}
+
+/* What a real vLLM 0.24 wrote around 150 requests and one that the client asked before them. */
+static void a_real_server_is_read(void **state)
+{
+    struct test *t = *state;
+    const struct prom_snapshot before = recorded(t, "metrics_before.txt.gz"),
+                               after = recorded(t, "metrics_after.txt.gz");
+    struct server_metrics m = {.url = "http://h/metrics", .client = {151, 0.0251, 1.0}};
+    struct first_token_split split;
+    const char *why;
+    assert_ok(server_metrics_make(t->a, &before, &after, &m, &t->e), t);
+    assert_string_equal(m.server, "vllm");
+    assert_true(m.alone);
+    for (int i = 0; i < SERVER_STATS; i++)
+        assert_non_null(m.of[i].metric);
+    for (int i = 0; i < SERVER_COUNTERS; i++)
+        assert_non_null(m.counters[i].metric);
+    assert_near(m.of[SERVER_TTFT].mean, 23.00e-3, 5e-6);
+    assert_true(m.of[SERVER_TTFT].p50_low >= 0.02 && m.of[SERVER_TTFT].p50_high <= 0.04);
+    assert_true(first_token_split(t->a, &m, &split, &why));
+    assert_near(split.prefill_s, 18.63e-3, 5e-6);
+    assert_near(split.queue_s, 0.01e-3, 5e-6);
+    assert_near(split.outside_s, 2.10e-3, 5e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +200,7 @@ int main(void)
         TEST(requests_of_others_are_told),
         TEST(a_missing_part_is_told),
         TEST(the_file_reads_back),
+        TEST(a_real_server_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
