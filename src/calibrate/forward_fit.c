@@ -1,9 +1,7 @@
 #include "calibrate/forward.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/order.h"
 #include "base/solve.h"
@@ -22,12 +20,10 @@ struct forward_problem {
     double scale;
 };
 
-/* Parameters behind the device's are the host's, which a case does not hold. */
-static_assert(ITERATION_ROW_LAYER_S + 1 == ITERATION_ITERATION_S,
-              "the first parameter of the host follows the last of the device");
+/* Those of the host and of launching are in no case. */
 static bool is_device(const struct theta_prior *prior, int i)
 {
-    return i < ITERATION_ITERATION_S && !prior->held[i];
+    return !iteration_param_is(i, ITERATION_OF_HOST | ITERATION_OF_LAUNCHING) && !prior->held[i];
 }
 
 static void predict_all(struct forward_problem *x, const struct theta *t)
@@ -60,14 +56,7 @@ static double weight_of(const struct forward_problem *x, size_t i)
 static void equations(const struct forward_problem *x, const struct theta *t,
                       double hessian[THETAS][THETAS], double gradient[THETAS])
 {
-    const struct theta_prior *prior = x->prior;
-    memset(gradient, 0, THETAS * sizeof *gradient);
-    for (int i = 0; i < THETAS; i++)
-        for (int j = 0; j < THETAS; j++) {
-            const bool held = prior->held[i] || prior->held[j];
-            hessian[i][j] = held ? 0 : prior->precision[i][j];
-            gradient[i] += held ? 0 : prior->precision[i][j] * (t->ln[j] - prior->mean.ln[j]);
-        }
+    theta_prior_equations(x->prior, t, hessian, gradient);
     for (size_t k = 0; k < x->b->n; k++) {
         const double *slope = x->slope + k * ITERATION_PARAMS, w = weight_of(x, k);
         for (int i = 0; i < ITERATION_PARAMS; i++) {
