@@ -204,7 +204,9 @@ bool fs_is_dir(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-int64_t fs_free_bytes(const char *path)
+/* Bytes that this user can still write at path, or at the nearest folder above it that exists; -1 =
+ * unknown. */
+static int64_t find_free_bytes(const char *path)
 {
     struct statvfs s;
     struct arena *a = arena_new();
@@ -222,7 +224,7 @@ int64_t fs_free_bytes(const char *path)
 
 enum st fs_need_space(const char *path, int64_t bytes, struct err *e)
 {
-    int64_t there = fs_free_bytes(path);
+    int64_t there = find_free_bytes(path);
     char need[STR_BYTES_MAX], have[STR_BYTES_MAX];
     if (there < 0 || there >= bytes)
         return ST_OK;

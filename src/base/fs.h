@@ -43,9 +43,6 @@ bool fs_is_dir(const char *path);
 enum st fs_remove_tree(const char *path, struct err *e); /* never follows links; absent is fine */
 enum st fs_sync_dir(const char *path, struct err *e);
 
-/* Bytes that this user can still write at path, or at the nearest folder above it that exists; -1 =
- * unknown. */
-int64_t fs_free_bytes(const char *path);
 /* Refuses with ST_IO before anything is written: "PATH needs 3.3 GiB of disk space, and 1.2 GiB are
  * free there". */
 enum st fs_need_space(const char *path, int64_t bytes, struct err *e);

@@ -54,7 +54,8 @@ void pace_begin(struct pace *p)
     memset(p->tie, 0, p->n * sizeof *p->tie);
 }
 
-double pace_slope(const double slope[THETAS])
+/* by u: of all times of the host */
+static double slope_of(const double slope[THETAS])
 {
     double s = 0;
     for (int i = 0; i < ITERATION_PARAMS; i++)
@@ -65,7 +66,7 @@ double pace_slope(const double slope[THETAS])
 
 void pace_add(struct pace *p, size_t stretch, const double slope[THETAS], double w, double off)
 {
-    const double by = pace_slope(slope);
+    const double by = slope_of(slope);
     p->curvature[stretch] += w * by * by;
     p->gradient[stretch] += w * by * off;
     for (int i = 0; by != 0 && i < THETAS; i++)

@@ -43,7 +43,6 @@ size_t pace_stretch(const struct pace *p, size_t run, size_t iteration);
  * observed. Between pace_begin and pace_equations. */
 void pace_begin(struct pace *p);
 void pace_add(struct pace *p, size_t stretch, const double slope[THETAS], double w, double off);
-double pace_slope(const double slope[THETAS]); /* by u: of all times of the host */
 void pace_equations(struct pace *p, double hessian[THETAS][THETAS], double gradient[THETAS]);
 
 /* The step of each u, to be subtracted, with that of theta: [n]. */

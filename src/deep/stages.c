@@ -385,7 +385,8 @@ struct deep_stage_sum deep_stages_total(const struct deep_stages *s)
 
 /* ---- work and shares of the peak ---- */
 
-enum deep_unit deep_unit_of(const struct model *m)
+/* The unit of a model's matrix products. */
+static enum deep_unit unit_of(const struct model *m)
 {
     static const enum deep_unit units[PRECISIONS] = {
         [PRECISION_BF16] = UNIT_TENSOR_BF16, [PRECISION_FP16] = UNIT_TENSOR_FP16,
@@ -449,7 +450,7 @@ static void add_sub_stages(struct deep_stages *s)
 void deep_stages_rate(struct deep_stages *s, const struct model *model,
                       const struct deep_roofs *roofs)
 {
-    double peak = roofs->flop_per_s[model ? deep_unit_of(model) : UNIT_TENSOR_BF16];
+    double peak = roofs->flop_per_s[model ? unit_of(model) : UNIT_TENSOR_BF16];
     for (int i = 0; i < s->n; i++) {
         struct deep_stage *x = &s->p[i];
         struct op_cost cost = {NAN, NAN};

@@ -98,7 +98,5 @@ bool deep_stage_within(const struct deep_stages *s, int inner, int outer);
 bool deep_stages_found(const struct deep_stages *s);
 /* Sums of all outermost stages. */
 struct deep_stage_sum deep_stages_total(const struct deep_stages *s);
-/* The unit of a model's matrix products. */
-enum deep_unit deep_unit_of(const struct model *m);
 
 #endif

@@ -109,9 +109,6 @@ static inline int64_t kernels_duration(const struct kernels *k, size_t i)
 const char *kernels_range_name(struct arena *a, const struct kernels *k, uint32_t text,
                                uint32_t domain);
 const char *kernels_style_name(uint8_t style); /* "PushPop" */
-/* Bytes of a range's text before what torch.autograd.profiler.emit_nvtx adds to an operator's name:
- * ", seq = 4", ", op_id = 12", ", sizes = [[2, 3]]", ", input_op_ids = [...]". All without it. */
-size_t kernels_base_length(const char *text);
 
 /* ---- nsys' reports ------------------------------------------------------------------------- */
 

@@ -119,7 +119,9 @@ static void drop_ops(struct kernels *k, struct trace *t, const struct kernels_pa
 
 /* ---- ranges around calls ---- */
 
-size_t kernels_base_length(const char *text)
+/* Bytes of a range's text before what torch.autograd.profiler.emit_nvtx adds to an operator's name:
+ * ", seq = 4", ", op_id = 12", ", sizes = [[2, 3]]", ", input_op_ids = [...]". All without it. */
+static size_t base_length(const char *text)
 {
     static const char *const added[] = {
         ", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "};
@@ -135,7 +137,7 @@ size_t kernels_base_length(const char *text)
 static void name_class(struct map *bases, struct kernels *k, struct kernels_class *c)
 {
     const char *text = trace_text(&k->t->dict, c->text);
-    struct map_entry *e = map_put(bases, text, kernels_base_length(text), NULL);
+    struct map_entry *e = map_put(bases, text, base_length(text), NULL);
     c->base = (uint32_t)(e - bases->entries);
     c->name = e->key;
 }

@@ -94,7 +94,8 @@ static const struct meaning counters[SERVER_COUNTERS] = {
                              {"twinfer_num_preemptions_total"}}},
 };
 
-const char *server_stat_name(unsigned id)
+/* "ttft", ...: as in the list above */
+static const char *stat_name(unsigned id)
 {
     return id < SERVER_STATS ? stats[id].name : NULL;
 }
@@ -109,7 +110,8 @@ const char *server_stat_label(unsigned id)
     return stats[id].label;
 }
 
-const char *server_counter_name(unsigned id)
+/* "cache_queries", "cache_hits", "preemptions" */
+static const char *counter_name(unsigned id)
 {
     return id < SERVER_COUNTERS ? counters[id].name : NULL;
 }
@@ -247,9 +249,8 @@ static const struct fields client_fields = FIELDS(struct client_side, client_row
 static const struct field rows[] = {
     FIELD(T, url),
     FIELD(T, server),
-    FIELD_NAMED_MAPS(T, of, "histograms", server_stat_name, SERVER_STATS, &stat_fields),
-    FIELD_NAMED_MAPS(T, counters, "counters", server_counter_name, SERVER_COUNTERS,
-                     &counter_fields),
+    FIELD_NAMED_MAPS(T, of, "histograms", stat_name, SERVER_STATS, &stat_fields),
+    FIELD_NAMED_MAPS(T, counters, "counters", counter_name, SERVER_COUNTERS, &counter_fields),
     FIELD_MAP(T, client, "client", &client_fields),
     FIELD(T, waited_s, .optional = true),
     FIELD(T, alone),

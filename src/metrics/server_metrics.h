@@ -61,10 +61,8 @@ enum server_counter_id {
     SERVER_COUNTERS
 };
 
-const char *server_stat_name(unsigned id);    /* "ttft", ...: as in the list above */
-const char *server_counter_name(unsigned id); /* "cache_queries", "cache_hits", "preemptions" */
-const char *server_stat_unit(unsigned id);    /* "s", "tokens" */
-const char *server_stat_label(unsigned id);   /* for people: "TTFT", "prompt tokens" */
+const char *server_stat_unit(unsigned id);  /* "s", "tokens" */
+const char *server_stat_label(unsigned id); /* for people: "TTFT", "prompt tokens" */
 
 struct server_stat {
     const char *metric; /* as the server calls it; NULL: it has none, and the rest is void */

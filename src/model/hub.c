@@ -76,7 +76,8 @@ static const char *expanded(struct arena *a, const char *path)
     return below && home ? arena_printf(a, "%s%s", home, path + 1) : path;
 }
 
-const char *hub_cache(struct arena *a)
+/* The folder of the cache; NULL = no variable says, HOME among them. */
+static const char *cache_folder(struct arena *a)
 {
     static const struct {
         const char *variable, *below;
@@ -181,7 +182,7 @@ enum st hub_find(struct arena *a, const char *text, struct hub_snapshot *out, st
 {
     const char *at = strchr(text, '@');
     struct request q = {.a = a,
-                        .cache = hub_cache(a),
+                        .cache = cache_folder(a),
                         .name = at ? arena_strn(a, text, (size_t)(at - text)) : text,
                         .revision = at ? at + 1 : "main",
                         .stated = at != NULL};

@@ -29,8 +29,6 @@ struct hub_snapshot {
 
 /* "ORG/NAME" or "ORG/NAME@REVISION", in the letters that the hub allows. */
 bool hub_is_name(const char *text);
-/* The folder of the cache; NULL = no variable says, HOME among them. */
-const char *hub_cache(struct arena *a);
 /* ST_INPUT: the model, its revision or its config.json is not in the cache, or revision is not said
  * and several snapshots are there. */
 enum st hub_find(struct arena *a, const char *text, struct hub_snapshot *out, struct err *e);

@@ -11,8 +11,9 @@ static double divided_up(int64_t n, int64_t block)
     return block ? (double)((n + block - 1) / block) : 1;
 }
 
-double stored_matrix_bytes(const struct stored_format *f, int64_t rows, int64_t columns,
-                           int64_t copies)
+/* Bytes of so many matrices of a format. */
+static double bytes_of_matrices(const struct stored_format *f, int64_t rows, int64_t columns,
+                                int64_t copies)
 {
     const double elements = (double)rows * (double)columns;
     const double scales = divided_up(rows, f->block_rows) * divided_up(columns, f->block_columns);
@@ -27,7 +28,8 @@ double stored_element_bytes(const struct stored_part *p)
 
 /* ---- which format ---------------------------------------------------------------------------- */
 
-bool stored_is_plain(const char *module)
+/* A router, or what else no quantiser takes unless it is named. */
+static bool is_plain(const char *module)
 {
     /* compressors of DeepSeek V4 and its index, mixing of residual streams, Griffin's gates */
     static const char *const plain[] = {
@@ -79,7 +81,7 @@ static void add_layer(const struct applying *x, struct stored_part *p,
         copies[f] += n;
         left -= n;
     }
-    const bool quantised = p->of != STORED_OUTSIDE && !stored_is_plain(w->module);
+    const bool quantised = p->of != STORED_OUTSIDE && !is_plain(w->module);
     copies[named.value >= 0 ? named.value
            : !quantised     ? SCHEME_PLAIN
            : is_expert(w)   ? s->experts
@@ -103,7 +105,7 @@ static void apply_part(struct arena *a, const struct applying *x, struct stored_
         if (kind_of[i] == p->kind)
             add_layer(x, p, &names, i);
     for (int32_t f = 0; f < x->s->n_formats; f++) {
-        p->bytes += stored_matrix_bytes(&x->s->formats[f], p->w->rows, p->w->columns, p->copies[f]);
+        p->bytes += bytes_of_matrices(&x->s->formats[f], p->w->rows, p->w->columns, p->copies[f]);
         copies += p->copies[f];
     }
     p->elements = copies * p->w->rows * p->w->columns;
@@ -240,7 +242,7 @@ bool stored_quantised(const struct stored *s)
 
 static bool is_counted(const struct stored_part *p)
 {
-    return p->of != STORED_OUTSIDE && !stored_is_plain(p->w->module);
+    return p->of != STORED_OUTSIDE && !is_plain(p->w->module);
 }
 
 const struct stored_format *stored_main(const struct stored *s)

@@ -84,17 +84,12 @@ enum st stored_read(struct arena *a, const struct node *config, const struct nod
                     const struct structure *s, enum precision dtype, struct stored *out,
                     struct err *e);
 
-/* Bytes of so many matrices of a format. */
-double stored_matrix_bytes(const struct stored_format *f, int64_t rows, int64_t columns,
-                           int64_t copies);
 double stored_element_bytes(const struct stored_part *p); /* mean */
 bool stored_quantised(const struct stored *s);
 /* The format of most elements of the layers' matrices. */
 const struct stored_format *stored_main(const struct stored *s);
 /* Whether the layers' matrices, routers left out, are of more than one format. */
 bool stored_mixed(const struct stored *s);
-/* A router, or what else no quantiser takes unless it is named. */
-bool stored_is_plain(const char *module);
 
 /* ST_USAGE, with the sizes, where tensor parallelism cuts a block of scales in two: in features of
  * any matrix, out features of experts and of layers of one matrix, as vLLM refuses them

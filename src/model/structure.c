@@ -205,7 +205,8 @@ int64_t projections_params(const struct projections *w)
     return sum;
 }
 
-int64_t projections_expert_params(const struct projections *w)
+/* Experts only, every copy. */
+static int64_t expert_params(const struct projections *w)
 {
     int64_t sum = 0;
     for (int32_t i = 0; i < w->n; i++)
@@ -246,7 +247,7 @@ int64_t structure_expert_params(const struct structure *s)
 {
     int64_t sum = 0;
     for (int32_t i = 0; i < s->n_mlps; i++)
-        sum += structure_layers_of_mlp(s, i) * projections_expert_params(&s->mlp[i].weights);
+        sum += structure_layers_of_mlp(s, i) * expert_params(&s->mlp[i].weights);
     return sum;
 }
 
@@ -257,7 +258,7 @@ int64_t structure_active_params(const struct structure *s)
         const struct mlp *m = &s->mlp[i];
         if (m->experts == 0)
             continue;
-        int64_t all = structure_layers_of_mlp(s, i) * projections_expert_params(&m->weights);
+        int64_t all = structure_layers_of_mlp(s, i) * expert_params(&m->weights);
         sum -= all / m->experts * (m->experts - m->experts_per_token);
     }
     return sum;

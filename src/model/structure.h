@@ -243,8 +243,6 @@ void structure_shard(const struct structure *s, int64_t tp, struct structure *ou
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 int64_t projections_params(const struct projections *w);
-/* Experts only, every copy. */
-int64_t projections_expert_params(const struct projections *w);
 int64_t structure_layers_of_attention(const struct structure *s, int32_t kind);
 int64_t structure_layers_of_mlp(const struct structure *s, int32_t kind);
 /* A tied LM head is counted once; draft layers and encoders are not. */

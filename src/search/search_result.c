@@ -10,7 +10,8 @@
 static const char *const status_names[] = {"ok", "unmet", "refused"};
 enum { N_STATUS = sizeof status_names / sizeof *status_names };
 
-const char *search_status_name(enum search_status s)
+/* "ok", "unmet", "refused" */
+static const char *status_name(enum search_status s)
 {
     return status_names[s];
 }
@@ -139,7 +140,7 @@ static const struct field load_rows[] = {
 static const struct fields load_fields = FIELDS(struct search_load, load_rows);
 
 static const struct field config_rows[] = {
-    FIELD_ENUM(struct search_config, status, "status", search_status_name, N_STATUS),
+    FIELD_ENUM(struct search_config, status, "status", status_name, N_STATUS),
     FIELD(struct search_config, why, .optional = true),
     FIELD(struct search_config, gpus, .max = 1e18),
     FIELD_AS(struct search_config, capacity.rate, "capacity_per_s", .max = 1e300),

@@ -27,7 +27,6 @@ enum search_status {
     SEARCH_UNMET,   /* no rate meets the objective */
     SEARCH_REFUSED, /* cannot be simulated: see `why` */
 };
-const char *search_status_name(enum search_status s); /* "ok", "unmet", "refused" */
 
 struct search_config {
     const char *const *values; /* [n_axes] of the space; NULL = unchanged */
@@ -79,9 +78,6 @@ struct table *search_table(struct arena *a, const struct search_result *r, size_
 /* The loads on the front, in order of tok/s/user; one whose token rates are both within 2 % of the
  * row above it is left out and counted in *alike. */
 struct table *search_front_table(struct arena *a, const struct search_result *r, size_t *alike);
-/* "scheduler=sarathi scheduler.chunk_size=512" */
-const char *search_config_words(struct arena *a, const struct search_result *r,
-                                const struct search_config *c);
 enum st search_write(const struct artifact *art, const struct search_result *r, struct err *e);
 
 #endif

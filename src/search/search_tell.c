@@ -4,7 +4,8 @@
 
 #include "search/search_result.h"
 
-const char *search_config_words(struct arena *a, const struct search_result *r,
+/* "scheduler=sarathi scheduler.chunk_size=512" */
+static const char *config_words(struct arena *a, const struct search_result *r,
                                 const struct search_config *c)
 {
     struct buf b = {0};
@@ -126,7 +127,7 @@ struct table *search_front_table(struct arena *a, const struct search_result *r,
             table_cell(t, "n/a");
         table_cell(t, "%.4g", l->rate);
         table_cell(t, "%.0f %%", 100 * l->load);
-        table_cell(t, "%s", search_config_words(a, r, c));
+        table_cell(t, "%s", config_words(a, r, c));
     }
     return t;
 }

@@ -25,7 +25,8 @@ static void unlock(struct server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-void live_wake(struct live_request *l)
+/* Either side, lock held: resumes the stream if it is suspended. */
+static void wake_stream(struct live_request *l)
 {
     if (!l->suspended)
         return;
@@ -284,7 +285,7 @@ static void on_token(void *self, const struct run_token *t)
         gauges_observe(&s->gauges.itl, ns_to_s(t->token_latency_ns));
     s->gauges.output_tokens++;
     if (l->request.stream || l->finish != FINISH_NOT)
-        live_wake(l);
+        wake_stream(l);
     unlock(s);
     if (s->sink.token)
         s->sink.token(s->sink.self, t);
@@ -341,7 +342,7 @@ static void on_request(void *self, const struct run_request *r)
         gauges_observe(&s->gauges.e2e, ns_to_s(clock_mono_ns() - l->arrival_ns));
         observe_parts(&s->gauges, r);
     }
-    live_wake(l);
+    wake_stream(l);
     drop_side(s, l);
     unlock(s);
     if (s->sink.request)
@@ -388,7 +389,7 @@ static void end_one(struct server *s, struct live_request *l)
     snprintf(l->error, sizeof l->error, "the server is going down");
     s->n_pending--;
     s->gauges.requests[RUN_CANCELLED]++;
-    live_wake(l);
+    wake_stream(l);
     drop_side(s, l);
 }
 
@@ -415,7 +416,7 @@ void live_end_all(struct server *s)
     }
     for (struct live_request *l = s->all; l;
          l = l->next) /* no connection may be suspended when the daemon stops */
-        live_wake(l);
+        wake_stream(l);
     unlock(s);
 }
 

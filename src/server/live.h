@@ -96,7 +96,5 @@ void live_leave(struct server *s, struct live_request *l);
 void live_refuse_new(struct server *s);
 /* After that: cancels requests without a row, and gives streams a moment to be read. */
 void live_end_all(struct server *s);
-/* Either side, lock held: resumes the stream if it is suspended. */
-void live_wake(struct live_request *l);
 
 #endif

@@ -37,10 +37,6 @@ struct mooncake_params {
     int64_t block_tokens, unit_ns;
     bool stated; /* the unit */
 };
-enum st mooncake_import(struct arena *a, const char *path, const struct mooncake_params *p,
-                        int64_t max_requests, struct workload *out, int64_t *left_out,
-                        struct err *e);
-bool mooncake_unit(const char *name, int64_t *ns); /* "s", "ms", "us", "ns" */
 
 /* Reads and checks the whole file: *n >= 1 rows. */
 enum st workload_trace_count(const char *path, bool arrivals, bool lengths, int64_t *n,

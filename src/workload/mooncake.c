@@ -19,7 +19,8 @@ bool workload_is_mooncake(const char *path)
     return n > tail && strcmp(path + n - tail, ".jsonl") == 0;
 }
 
-bool mooncake_unit(const char *name, int64_t *ns)
+/* "s", "ms", "us", "ns" */
+static bool find_unit(const char *name, int64_t *ns)
 {
     static const struct {
         const char *name;
@@ -322,9 +323,9 @@ static enum st import_lines(struct import *m, struct jsonl *j, struct err *e)
     return st == ST_END ? check_unit(m, j->path, e) : st == ST_OK ? check_unit(m, j->path, e) : st;
 }
 
-enum st mooncake_import(struct arena *a, const char *path, const struct mooncake_params *p,
-                        int64_t max_requests, struct workload *out, int64_t *left_out,
-                        struct err *e)
+static enum st import_rows(struct arena *a, const char *path, const struct mooncake_params *p,
+                           int64_t max_requests, struct workload *out, int64_t *left_out,
+                           struct err *e)
 {
     struct jsonl j;
     struct import m = {.a = a, .p = p, .next_id = CHAIN_OWN_IDS, .max_requests = max_requests};
@@ -350,9 +351,9 @@ enum st format_mooncake_read(struct arena *a, const struct format_params *p,
     struct mooncake_params m = {p->block_tokens ? p->block_tokens : MOONCAKE_BLOCK, NS_PER_MS,
                                 p->time_unit != NULL};
     *out = (struct format_result){0};
-    if (p->time_unit && !mooncake_unit(p->time_unit, &m.unit_ns))
+    if (p->time_unit && !find_unit(p->time_unit, &m.unit_ns))
         return err_set(e, ST_USAGE, "there is no time unit '%s'", p->time_unit);
-    TRY(mooncake_import(a, p->path, &m, p->max_requests, &out->w, &out->left_out, e));
+    TRY(import_rows(a, p->path, &m, p->max_requests, &out->w, &out->left_out, e));
     return format_settle(p->path, out, false, e);
 }
 

@@ -34,8 +34,6 @@ bool worker_stopped(const struct worker *w);
 /* Reports an unexpected message, or an error message: always an error. */
 enum st worker_unexpected(struct worker *w, const struct worker_event *ev, const char *moment,
                           struct err *e);
-/* Adds the worker's last words on stderr to an error. Returns e->st. */
-enum st worker_last_words(struct worker *w, struct err *e);
 /* params.clock_rounds exchanges. Messages of other types go to `other`; NULL: they are errors. */
 enum st worker_exchange_clocks(struct worker *w,
                                enum st (*other)(void *self, const struct worker_event *ev,

@@ -21,7 +21,8 @@ bool worker_send_line(struct worker *w)
     return all;
 }
 
-enum st worker_last_words(struct worker *w, struct err *e)
+/* Adds the worker's last words on stderr to an error. Returns e->st. */
+static enum st add_last_words(struct worker *w, struct err *e)
 {
     const char *words = child_last_words(&w->child, w->scratch);
     return *words ? err_hint(e, "its last words: %.500s", words) : e->st;
@@ -48,7 +49,7 @@ enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
         if (w->child.ended) {
             const char *fate = child_fate(&w->child, w->scratch);
             err_set(e, ST_DEVICE, "the worker %s %s", fate, moment);
-            return worker_last_words(w, e);
+            return add_last_words(w, e);
         }
         if (last_look || worker_stopped(w))
             return ST_END;
@@ -63,7 +64,7 @@ enum st worker_unexpected(struct worker *w, const struct worker_event *ev, const
 {
     if (ev->type == WORKER_ERROR && ev->error.id < 0) {
         err_set(e, ST_DEVICE, "the worker gave up %s: %.1000s", moment, ev->error.message);
-        return ev->error.hint ? err_hint(e, "%.1000s", ev->error.hint) : worker_last_words(w, e);
+        return ev->error.hint ? err_hint(e, "%.1000s", ev->error.hint) : add_last_words(w, e);
     }
     return err_at(e, ST_INPUT, "worker", ev->line, 0, "%s: not expected %s",
                   worker_event_name(ev->type), moment);
@@ -79,7 +80,7 @@ static enum st receive_within(struct worker *w, double limit_s, const char *mome
     if (worker_stopped(w))
         return err_set(e, ST_INTERRUPTED, "interrupted by a signal %s", moment);
     err_set(e, ST_DEVICE, "the worker %s within %g s", missing, limit_s);
-    return worker_last_words(w, e);
+    return add_last_words(w, e);
 }
 
 static enum st expect(struct worker *w, enum worker_event_type type, double limit_s,

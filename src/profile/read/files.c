@@ -13,7 +13,8 @@ struct value_column {
     double unit; /* of a cell, in s or J */
 };
 
-bool op_in_attention_file(const struct op *op)
+/* The operator's own file: attention.csv, else mlp.csv. */
+static bool is_in_attention_file(const struct op *op)
 {
     return op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE || op->kind == OP_KV_SAVE;
 }
@@ -22,7 +23,7 @@ typedef bool wanted_fn(const struct op *op);
 
 static bool in_mlp_file(const struct op *op)
 {
-    return !op_in_attention_file(op);
+    return !is_in_attention_file(op);
 }
 
 static bool in_any_file(const struct op *op)
@@ -163,7 +164,7 @@ static enum st attention_rows(struct csv_reader *r, struct filter *f, const stru
     TRY(require_attention(r, ops, AXIS_DECODE, e));
     TRY(require_attention(r, ops, AXIS_PREFILL, e));
     TRY(filter_bind(f, r, e));
-    c.n = value_columns(r, "time_stats", "energy_stats", ops, op_in_attention_file, points, c.v);
+    c.n = value_columns(r, "time_stats", "energy_stats", ops, is_in_attention_file, points, c.v);
     enum st st;
     while ((st = csv_next(r, e)) == ST_OK) {
         bool match;

@@ -132,8 +132,6 @@ struct bundle {
 
 /* prefill and decode, from ops. */
 void bundle_find_attention(struct bundle *b);
-/* The operator's own file: attention.csv, else mlp.csv. */
-bool op_in_attention_file(const struct op *op);
 /* tokens, rows and once from the tables; the sums must be empty (bundle_clear_sums). */
 void bundle_sum_tables(struct arena *a, struct bundle *b);
 void bundle_clear_sums(struct bundle *b);
