@@ -97,20 +97,34 @@ static bool is_hopeless(const struct bisection *b)
            r->alone_bad > (1 - b->p->slo.fraction) * r->requests;
 }
 
+/* A bracket that begins where the capacity is expected takes small steps, and then doublings: it
+ * may be far off, as few requests allow no miss and many do. */
+static int steps_of(const struct capacity_params *p)
+{
+    return p->step > 0 ? 2 * MAX_STEPS : MAX_STEPS;
+}
+
+static double step_of(const struct capacity_params *p, int i)
+{
+    if (i == 0 && p->first_step > 0)
+        return p->first_step;
+    return p->step > 0 && i < MAX_STEPS ? p->step : 2;
+}
+
 static enum st bracket(struct bisection *b, double rate, struct err *e)
 {
     struct capacity_seed *o = b->out;
     const struct probe_ops *ops = b->probe->ops;
     double least = ops->least_rate ? ops->least_rate(b->probe->self, o->seed) : 0;
-    const double step = b->p->step > 0 ? b->p->step : 2;
     bool holds, up;
     rate = capped(b, rate);
+    const double begin = rate;
     if (rate < least)
         return too_slow(b, rate, least, e);
     TRY(try_rate(b, rate, &holds, e));
     up = holds;
-    for (int i = 0; i < MAX_STEPS && holds == up; i++) {
-        double by = i == 0 && b->p->first_step > 0 ? b->p->first_step : step;
+    for (int i = 0; i < steps_of(b->p) && holds == up; i++) {
+        const double by = step_of(b->p, i);
         if (up && capped(b, rate * by) <= rate) {
             o->high = rate;
             o->end = CAPACITY_CAPPED;
@@ -126,7 +140,7 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
     err_set(e, ST_REJECTED,
             "the objective still holds at %g requests/s, %.0f times where the search began: this "
             "workload ends before a queue forms",
-            rate, pow(step, MAX_STEPS));
+            rate, rate / begin);
     return err_hint(e, "ask for more requests (workload.num_requests=) or a tighter slo=");
 }
 

@@ -37,7 +37,7 @@ struct capacity_params {
     uint64_t seed;     /* the first; the others follow it */
     int64_t seeds;     /* >= 1 */
     double max_rate;   /* highest rate to try; 0 = no limit */
-    double step;       /* factor between the rates of the bracket; 0 = 2 */
+    double step;       /* factor between the first rates of the bracket; 0 = 2, as of later ones */
     double first_step; /* between the first two of them, for a start_rate that is likely to be near;
                           0 = step */
 };

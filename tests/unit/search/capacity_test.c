@@ -160,6 +160,25 @@ static void a_workload_without_a_queue_is_rejected(void **state)
                "hint: ask for more requests (workload.num_requests=) or a tighter slo=");
 }
 
+/* A start that was expected to be near, and is not: what 60 requests allow says little of what 240
+ * do. */
+static void a_start_that_is_far_off_is_left(void **state)
+{
+    struct test *t = *state;
+    struct probe probe;
+    struct capacity_params p = params();
+    struct capacity_seed s;
+    p.step = LONG_RUN_BRACKET;
+    for (int up = 0; up < 2; up++) {
+        struct known k = {.limit = up ? 5 : 0.1};
+        probe = (struct probe){&known_ops, &k};
+        p.start_rate = up ? 0.05 : 5;
+        assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+        assert_true(s.low <= k.limit && s.high >= k.limit);
+        assert_true(s.high <= s.low * (1 + p.tolerance));
+    }
+}
+
 static void the_interval_holds_bracket_and_draws(void **state)
 {
     (void)state;
@@ -445,6 +464,7 @@ int main(void)
         TEST(a_search_begins_where_it_is_told),
         TEST(no_rate_at_all_is_capacity_0),
         TEST(a_workload_without_a_queue_is_rejected),
+        TEST(a_start_that_is_far_off_is_left),
         TEST(the_interval_holds_bracket_and_draws),
         TEST(a_queue_that_grows_is_told),
         TEST(a_seed_survives_its_tree),
