@@ -127,7 +127,8 @@ done
 # machine, so they count in no exit code.
 say "GPUs: workloads simulated from their bundles, against the real runs recorded there"
 recorded_gpus=
-for recorded in data/*/runs/*/*; do
+for recorded in data/*/runs/*/*/workload; do
+    recorded=${recorded%/workload}
     name=$(basename "$recorded") of=$(dirname "$recorded") others=
     model=$(basename "$of") gpu=${of#data/}
     gpu=${gpu%%/*}
