@@ -136,7 +136,10 @@ for recorded in data/*/runs/*/*/workload; do
     set --
     [ -z "$others" ] || set -- spread="[$others]"
     blocks=$(sed -n 's/^  num_blocks: //p' "$recorded/real-1/config.yaml")
-    run simulate hardware="$gpu" model="$model" scheduler.batch_cap=128 scheduler.num_blocks="$blocks" output.tokens=none \
+    # keys of the model that the run left out: its weights were not quantised
+    without=$(sed -n "s/^- '\{0,1\}\(~model[^']*\)'\{0,1\}$/\1/p" "$recorded/real-1/overrides.yaml" 2>/dev/null || :)
+    # shellcheck disable=SC2086  # several words
+    run simulate hardware="$gpu" model="$model" $without scheduler.batch_cap=128 scheduler.num_blocks="$blocks" output.tokens=none \
         workload.warmup_requests=10 workload.dir="$recorded/workload" out="$out/$gpu/$model-$name-sim"
     run compare real_run_dir="$recorded/real-1" "$@" sim_run_dir="$out/$gpu/$model-$name-sim" out="$out/$gpu/$model-$name" || :
     recorded_gpus="$recorded_gpus
