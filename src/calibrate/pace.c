@@ -115,15 +115,18 @@ double pace_loss(const struct pace *p)
 void pace_settle(struct arena *scratch, struct pace *p)
 {
     double *u = arena_array(scratch, double, p->n), squares = 0;
-    size_t block;
+    size_t n = 0, block;
     for (size_t b = 0; b < p->n; b++) {
-        u[b] = p->ln[b];
-        squares += p->ln[b] * p->ln[b] + 1 / p->curvature[b];
+        const double told = p->curvature[b] - precision(p); /* by the data alone */
+        if (!(told > 0))
+            continue;
+        u[n++] = p->ln[b];
+        squares += p->ln[b] * p->ln[b] + 1 / (told + 1 / (p->sd * p->sd));
     }
-    if (p->n == 0)
+    if (n == 0)
         return;
-    p->sd = fmax(sqrt(squares / (double)p->n), LEAST_SD);
-    p->worth = batches_correlated(u, p->n, &block);
+    p->sd = fmax(sqrt(squares / (double)n), LEAST_SD);
+    p->worth = batches_correlated(u, n, &block);
 }
 
 void pace_widen(const struct pace *p, const bool held[THETAS], double (*covariance)[THETAS])

@@ -10,10 +10,12 @@
  *     pace_widen      another run has a pace of its own
  *
  * The logarithm u of a pace is normal around 0 with standard deviation sd, which is found as by
- * expectation maximization: sd^2 is the mean of u^2 and of u's own variance. Stretches beside each
- * other are alike: u counts as of sd sqrt(worth), worth by batches_correlated (batches.h). A pace
- * moves all times of the host together, so its derivative is the sum of theirs, and no simulation
- * is needed for it; what it does beyond its stretch is left out. */
+ * expectation maximization: sd^2 is the mean of u^2 and of u's own variance, over the stretches of
+ * whose host anything is known. Stretches beside each other are alike: u counts as of sd
+ * sqrt(worth), worth by batches_correlated (batches.h); its own variance is that beside sd alone,
+ * else stretches that say little would widen sd round by round. A pace moves all times of the host
+ * together, so its derivative is the sum of theirs, and no simulation is needed for it; what it
+ * does beyond its stretch is left out. */
 #ifndef CALIBRATE_PACE_H
 #define CALIBRATE_PACE_H
 

@@ -78,7 +78,10 @@ static void take_degrees(struct told *t, struct observed_settings *s)
     static const char *const one[] = {"1", NULL};
     s->tp = server_fact_count(t->l, FACT_TP);
     s->pp = server_fact_count(t->l, FACT_PP);
-    s->ep = server_fact_is(t->l, FACT_EP, "true") && server_fact_is(t->l, FACT_DP, "1") ? s->tp : 0;
+    const bool spread = server_fact_is(t->l, FACT_EP, "true");
+    s->ep = spread && server_fact_is(t->l, FACT_DP, "1") ? s->tp : 0;
+    if (spread && !s->ep)
+        doubt(t, FACT_EP, "over how many devices is not known; parallel.ep says it");
     doubt_unless(t, FACT_DP, one, "cluster.replicas says how many engines there are");
 }
 

@@ -60,11 +60,13 @@ static enum st fetch_settled(struct scrape *s, struct err *e)
     return fetch_ended(s, s->a, &s->before, &s->ended, e);
 }
 
-/* What went wrong becomes words. */
+/* What went wrong becomes words; of metrics that do not fit together, with what that means. */
 static void give_up(struct scrape *s, struct err *e)
 {
+    const char *hint = e->st == ST_REJECTED ? err_hint_text(e) : NULL;
     s->on = false;
-    s->why = arena_str(s->a, err_cause(e, 0));
+    s->why = arena_printf(s->a, "%s%s%s%s", err_cause(e, 0), hint ? " (" : "", hint ? hint : "",
+                          hint ? ")" : "");
     err_clear(e);
 }
 

@@ -1,55 +1,83 @@
 /* Settings of a simulation beside those that the log of the real run's server states. */
+#include "metrics/server_log.h"
+
 #include <string.h>
 
 #include "compare/intern.h"
-#include "metrics/server_log.h"
 
-/* A member of the simulated run's params, as text; NULL = it has none. */
-static const char *simulated(struct arena *a, const struct comparison *c, const char *key)
+/* A fact of the log, the setting that says the same, and where run_meta.json has what the policy
+ * took for that; NULL = it does not say. */
+static const struct row {
+    enum server_fact_id id;
+    const char *key, *taken;
+} rows[] = {
+    {FACT_TP, "parallel.tp", NULL},
+    {FACT_PP, "parallel.pp", NULL},
+    {FACT_DP, "cluster.replicas", NULL},
+    {FACT_TOKEN_BUDGET, "scheduler.token_budget", NULL},
+    {FACT_BATCH_CAP, "scheduler.batch_cap", NULL},
+    {FACT_MAX_MODEL_LEN, "scheduler.max_model_len", NULL},
+    {FACT_BLOCK_SIZE, "scheduler.block_size", NULL},
+    {FACT_NUM_BLOCKS, "scheduler.num_blocks", NULL},
+    {FACT_PREFIX_CACHING, "scheduler.prefix_caching", NULL},
+    {FACT_GRAPHS, "scheduler.cuda_graphs", "iteration_model.cuda_graphs"},
+    {FACT_ASYNC, "scheduler.async_scheduling", NULL},
+};
+
+static const char *text_at(struct arena *a, const struct node *meta, const char *path)
 {
-    const struct node *n = node_path(c->sim.meta, arena_printf(a, "params.%s", key));
+    const struct node *n = node_path(meta, path);
     return n ? node_scalar_text(a, n) : NULL;
 }
 
-/* "overlap" and "serial" are asynchronous. */
-static const char *as_flag(const char *async)
+/* Unset, 0 and auto are what the policy takes on that hardware. */
+static bool is_open(const char *setting)
 {
-    return async && strcmp(async, "off") != 0 ? "true" : async ? "false" : NULL;
+    return !setting || strcmp(setting, "0") == 0 || strcmp(setting, "auto") == 0;
+}
+
+/* Of the other run; NULL = not known. */
+static const char *simulated(struct arena *a, const struct comparison *c, const struct row *row)
+{
+    const struct node *meta = c->sim.meta;
+    const char *setting = text_at(a, meta, arena_printf(a, "params.%s", row->key));
+    if (!is_open(setting))
+        return setting;
+    return row->taken ? text_at(a, meta, row->taken) : NULL;
+}
+
+/* As the log would state it: "overlap" and "serial" are asynchronous. */
+static const char *as_stated(enum server_fact_id id, const char *setting)
+{
+    if (id != FACT_ASYNC)
+        return setting;
+    return strcmp(setting, "off") == 0 ? "false" : "true";
+}
+
+/* An eager server captures no graphs, whatever its configuration has for them. */
+static struct server_fact stated(const struct server_log *l, enum server_fact_id id)
+{
+    if (id == FACT_GRAPHS && server_fact_is(l, FACT_EAGER, "true"))
+        return (struct server_fact){"none", l->of[FACT_EAGER].line};
+    return l->of[id];
 }
 
 enum st compare_tell_server_log(struct arena *a, const struct comparison *c, struct notes *notes,
                                 struct err *e)
 {
-    static const struct {
-        enum server_fact_id id;
-        const char *key;
-    } same[] = {
-        {FACT_TP, "parallel.tp"},
-        {FACT_PP, "parallel.pp"},
-        {FACT_TOKEN_BUDGET, "scheduler.token_budget"},
-        {FACT_BATCH_CAP, "scheduler.batch_cap"},
-        {FACT_MAX_MODEL_LEN, "scheduler.max_model_len"},
-        {FACT_BLOCK_SIZE, "scheduler.block_size"},
-        {FACT_NUM_BLOCKS, "scheduler.num_blocks"},
-        {FACT_PREFIX_CACHING, "scheduler.prefix_caching"},
-        {FACT_GRAPHS, "scheduler.cuda_graphs"},
-        {FACT_ASYNC, "scheduler.async_scheduling"},
-    };
     const char *path = server_log_beside(a, c->real.dir), *found = "";
     struct server_log l;
     if (!path)
         return ST_OK;
     TRY(server_log_read(a, path, &l, e));
-    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        const char *stated = l.of[same[i].id].value, *have = simulated(a, c, same[i].key);
-        const char *as = same[i].id == FACT_ASYNC ? as_flag(have) : have;
-        /* unset, 0 and auto are what the policy takes on that hardware */
-        if (!stated || !as || strcmp(as, "0") == 0 || strcmp(as, "auto") == 0 ||
-            strcmp(stated, as) == 0)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct server_fact fact = stated(&l, rows[i].id);
+        const char *have = simulated(a, c, &rows[i]);
+        if (!fact.value || !have || strcmp(fact.value, as_stated(rows[i].id, have)) == 0)
             continue;
         found =
-            arena_printf(a, "%s%s%s=%s (line %ld: %s %s)", found, *found ? ", " : "", same[i].key,
-                         have, l.of[same[i].id].line, server_fact_name(same[i].id), stated);
+            arena_printf(a, "%s%s%s=%s (line %ld: %s %s)", found, *found ? ", " : "", rows[i].key,
+                         have, fact.line, server_fact_name(rows[i].id), fact.value);
     }
     if (*found)
         compare_note(notes, "The other run has settings that %s contradicts: %s.", path, found);

@@ -1,9 +1,9 @@
 /* Metrics of a server in the text format of Prometheus, as GET /metrics answers.
  *
- *     prom_parse            a snapshot: its samples, with labels and places
- *     prom_counter          the sum of a counter's series, and of what it grew between two
- * snapshots prom_histogram        the same of a histogram prom_quantile         a bracket of a
- * quantile: the edges of the buckets that hold it
+ *     prom_parse       a snapshot: its samples, with labels and places
+ *     prom_counter     the sum of a counter's series, and of what it grew between two snapshots
+ *     prom_histogram   the same of a histogram
+ *     prom_quantile    a bracket of a quantile: the edges of the buckets that hold it
  *
  * Text. Lines of a sample, NAME{LABEL="VALUE",...} VALUE [TIMESTAMP], and comments, of which "#
  * TYPE NAME KIND" is read. Values are decimal, "NaN", "+Inf" or "-Inf"; label values have \\, \"

@@ -435,11 +435,15 @@ static const struct {
     {"Avg prompt throughput: ", count_throughput},
 };
 
-/* With --enable-log-requests a line holds a prompt, which may say anything. */
+/* With --enable-log-requests and --enable-log-outputs a line holds a prompt or an answer, which may
+ * say anything. */
 static bool is_request(struct sv line)
 {
-    static const char mark[] = "Received request ";
-    return line.n > strlen(mark) && memmem(line.p, line.n, mark, strlen(mark)) != NULL;
+    static const char *const signs[] = {"Received request ", "Generated response "};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (line.n && memmem(line.p, line.n, signs[i], strlen(signs[i])))
+            return true;
+    return false;
 }
 
 static enum st read_line(struct reader *r, struct sv line, struct err *e)
@@ -504,8 +508,10 @@ const char *server_log_beside(struct arena *a, const char *dir)
         const char *path = fs_join(a, dir, names[i]);
         struct gz_file f;
         struct err ignored = {0};
-        if (!fs_exists(path) || gz_open(path, &f, &ignored) != ST_OK)
+        if (!fs_exists(path))
             continue;
+        if (gz_open(path, &f, &ignored) != ST_OK)
+            return path;
         const bool states = server_log_states(f.text);
         gz_close(&f);
         if (states)

@@ -88,8 +88,8 @@ enum st server_log_parse(struct arena *a, const char *path, struct sv text, stru
 
 /* Whether the text has the line of an engine. */
 bool server_log_states(struct sv text);
-/* "server.log" or "iterations.log" in dir, also .gz, the first that states settings; NULL = none
- * does. */
+/* "server.log" or "iterations.log" in dir, also .gz, the first that states settings, or that cannot
+ * be read: server_log_read says why. NULL = none states any. */
 const char *server_log_beside(struct arena *a, const char *dir);
 
 #endif

@@ -115,11 +115,57 @@ static void spread_and_turns_are_found(void **state)
     assert_near(covariance[ITERATION_LAYER_S][ITERATION_LAYER_S], 0, 1e-12);
 }
 
+/* Of two runs one tells nothing of its host (its times on the device are traced): how much paces
+ * vary is found from the other, and stays. */
+static void runs_without_times_of_the_host_do_not_widen(void **state)
+{
+    struct test *t = *state;
+    struct pace p;
+    enum { N = 64, TURN = 16, SETTLED = 20 };
+    const size_t long_runs[] = {N * PACE_STRETCH, N * PACE_STRETCH};
+    const double slope[THETAS] = {[ITERATION_ITERATION_S] = 1}, none[THETAS] = {0};
+    double step[2 * N];
+    pace_new(t->a, long_runs, 2, &p);
+    for (int round = 0; round < SETTLED; round++) {
+        pace_begin(&p);
+        for (size_t b = 0; b < N; b++) {
+            const double is = b / TURN % 2 ? 0.05 : -0.05;
+            pace_add(&p, b, slope, 1e5, p.ln[b] - is);
+            pace_add(&p, N + b, none, 1e5, 1); /* of the device */
+        }
+        pace_step(&p, none, step);
+        pace_move(&p, step, 1);
+        pace_settle(t->a, &p);
+    }
+    assert_near_rel(p.sd, 0.05, 0.01);
+    assert_true(p.worth > TURN / 2 && p.worth < 2 * TURN);
+    assert_near(p.ln[N], 0, 0);
+}
+
+/* Where the data say little, u's own variance is the most that sd was. */
+static void weak_data_do_not_widen(void **state)
+{
+    struct test *t = *state;
+    struct pace p;
+    enum { N = 64 };
+    const size_t long_run = N * PACE_STRETCH;
+    pace_new(t->a, &long_run, 1, &p);
+    p.worth = 16;
+    pace_begin(&p);
+    for (int b = 0; b < N; b++)
+        p.curvature[b] += 1e-3;
+    const double before = p.sd;
+    pace_settle(t->a, &p);
+    assert_true(p.sd <= before && p.sd > 0.99 * before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(eliminating_is_solving_for_all),
         TEST(spread_and_turns_are_found),
+        TEST(runs_without_times_of_the_host_do_not_widen),
+        TEST(weak_data_do_not_widen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,26 @@ static void what_is_not_taken_is_told(void **state)
         assert_string_equal(s.doubts[i], wants[i]);
 }
 
+/* Of one engine only, whose devices are counted, are experts spread as is known. */
+static void experts_are_taken_of_one_engine(void **state)
+{
+    struct test *t = *state;
+    struct server_settings s;
+    static const char asked[] = "non-default args: {'enable_expert_parallel': True}\n";
+    static const char *const configs[] = {"tensor_parallel_size=4, a=1",
+                                          "data_parallel_size=1, a=1",
+                                          "tensor_parallel_size=4, data_parallel_size=2"};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        const struct server_log l = log_of(t, asked, configs[i]);
+        assert_ok(server_settings_of(t->a, &l, &s, &t->e), t);
+        assert_int_equal(s.of.ep, 0);
+        assert_true(s.n_doubts > 0);
+        assert_string_equal(s.doubts[0],
+                            "its log states enable_expert_parallel true, which is not taken: over "
+                            "how many devices is not known; parallel.ep says it");
+    }
+}
+
 static void speculation_is_refused(void **state)
 {
     struct test *t = *state;
@@ -132,9 +152,9 @@ static void a_record_may_not_contradict(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(stated_settings_are_taken),   TEST(what_is_not_stated_is_left_open),
-        TEST(what_is_not_taken_is_told),   TEST(speculation_is_refused),
-        TEST(a_record_may_not_contradict),
+        TEST(stated_settings_are_taken), TEST(what_is_not_stated_is_left_open),
+        TEST(what_is_not_taken_is_told), TEST(experts_are_taken_of_one_engine),
+        TEST(speculation_is_refused),    TEST(a_record_may_not_contradict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,6 +175,11 @@ static void prompts_say_nothing(void **state)
                  "tokens'\n",
           &l);
     assert_null(l.of[FACT_KV_TOKENS].value);
+    parse(t,
+          ENGINE "model='m', x=1\nINFO Generated response cmpl-1: output: 'GPU KV cache size: 5 "
+                 "tokens'\n",
+          &l);
+    assert_null(l.of[FACT_KV_TOKENS].value);
 }
 
 static void faults_are_named(void **state)
@@ -217,6 +222,17 @@ static void logs_beside_a_run_are_found(void **state)
     check(&l, FACT_VERSION, "0.20.0");
 }
 
+static void a_log_that_cannot_be_read_is_not_passed_over(void **state)
+{
+    struct test *t = *state;
+    struct server_log l;
+    test_write(t, "server.log.gz", "\x1f\x8b\b"); /* cut */
+    test_write(t, "iterations.log", v0_20);
+    const char *path = server_log_beside(t->a, test_dir(t));
+    assert_string_equal(path, test_path(t, "server.log.gz"));
+    assert_int_equal(server_log_read(t->a, path, &l, &t->e), ST_INPUT);
+}
+
 /* Throughput lines are no iterations, and a log of them alone says what it has. */
 static void throughput_is_told_from_iterations(void **state)
 {
@@ -231,10 +247,15 @@ static void throughput_is_told_from_iterations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(version_0_11_is_read),        TEST(version_0_20_is_read),
-        TEST(later_lines_are_read),        TEST(cut_lines_give_no_facts),
-        TEST(prompts_say_nothing),         TEST(faults_are_named),
-        TEST(logs_beside_a_run_are_found), TEST(throughput_is_told_from_iterations),
+        TEST(version_0_11_is_read),
+        TEST(version_0_20_is_read),
+        TEST(later_lines_are_read),
+        TEST(cut_lines_give_no_facts),
+        TEST(prompts_say_nothing),
+        TEST(faults_are_named),
+        TEST(logs_beside_a_run_are_found),
+        TEST(a_log_that_cannot_be_read_is_not_passed_over),
+        TEST(throughput_is_told_from_iterations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
