@@ -5,6 +5,7 @@
 # table; exit 1 when a check fails. Run directories stay in the folder (default runs/transformers).
 # DEVICE (cuda), REQUESTS (64), RATE (8), TWINFER_PYTHON (python3), MODELS and BATCHINGS may be set.
 set -u
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 cd "$(dirname "$0")/.." || exit 4
 out=${1:-runs/transformers}
 DEVICE=${DEVICE:-cuda} REQUESTS=${REQUESTS:-64} RATE=${RATE:-8}

@@ -31,6 +31,9 @@
 #     TWINFER=FILE the program, when it is neither build/twinfer nor that of the package that the script is in
 #     PYTHON=FILE  for what needs Python (python3)
 
+# Numbers have a point here: some awks (mawk) read "1.5" as 1 and write "1,5" where the locale has a comma.
+export LC_ALL=C
+
 # steps_open OUT [PIECE]...: leaves script and here, the script itself and its folder; out, which exists; tw and python, the
 # programs; all absolute, but a python of PATH. What is started takes the same two, downloads nothing, and knows the model `micro`
 # in a rehearsal.

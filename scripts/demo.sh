@@ -8,6 +8,7 @@
 # profile session after each pair: what drifts, drifts in both, and both take means over the rounds.
 # One thread computes: on a 2-core VM two took 7.2 or 9.3 ms for the same prompt, by turns, one always 14.0.
 set -eu
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 cd "$(dirname "$0")/.."
 
 tw=build/twinfer

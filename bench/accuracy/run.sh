@@ -5,6 +5,7 @@
 # where the package aisimulate is installed: half an hour more. Where PYTHON (python3) has aiconfigurator-core, each EVERYth load (8) of
 # all its rows is simulated too, by silicon_all.py: ten minutes more, an hour with EVERY=1.
 set -eu
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 here=$(cd "$(dirname "$0")/../.." && pwd)
 data=${1:-$here/../shared/data}
 [ -d "$data/vllm_h100" ] || data=/work/shared/data

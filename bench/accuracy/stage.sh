@@ -16,6 +16,7 @@
 # calibrate=: the stages that are predicted. Further words go to twinfer calibrate: scheduler=vllm_v1.
 # TWINFER names the program (build/twinfer), FULL=1 prints its check.csv as it is: with intervals and the naive copy.
 set -eu
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 here=$(cd "$(dirname "$0")/../.." && pwd)
 tw=${TWINFER:-$here/build/twinfer}
 calibrate='' predict='' stages='' model='' hardware='' scheduler='' more=''

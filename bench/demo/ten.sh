@@ -7,6 +7,7 @@
 #
 #     sh bench/demo/ten.sh [N [PAUSE]]        after ./do build
 set -eu
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 cd "$(dirname "$0")/../.."
 
 n=${1:-10} pause=${2:-30}

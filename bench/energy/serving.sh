@@ -9,6 +9,7 @@
 # The last lines are a table: load, J per token measured and simulated, error. Exit 1 where an error is above 10 %.
 # shellcheck disable=SC2086 # settings are words without blanks
 set -eu
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 tw=$1 out=$2
 shift 2
 [ $# -gt 0 ] || set -- model=qwen3_0_6b hardware=h200

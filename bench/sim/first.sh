@@ -4,6 +4,7 @@
 # Vidur's profile of CodeLlama-34B whose attention.csv was made to grow to 21 MB, the size of Vidur's
 # largest. DATA: folder with data/profiling of Vidur's.
 set -eu
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tw=$(realpath "$1") data=$(realpath "$2") runs=${3:-21}
 model=codellama/CodeLlama-34b-Instruct-hf

@@ -2,6 +2,7 @@
 # million.sh TWINFER DATA: time and peak memory of 100,000 and of 1,000,000 requests through
 # `twinfer simulate`, one process each: the memory must not grow with the requests. DATA as in run.sh.
 set -eu
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tw=$(realpath "$1") data=$(realpath "$2")
 work=$(mktemp -d)

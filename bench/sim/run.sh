@@ -3,6 +3,7 @@
 # simulate`. DATA: folder with Vidur's processed_traces/splitwise_conv.csv and the prediction tables
 # tables/cl34, as data/vidur of the test data.
 set -eu
+export LC_ALL=C # where a locale has a comma, mawk reads "1.5" as 1
 tw=$1 data=$2 runs=${3:-15}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

@@ -30,7 +30,7 @@ static void histogram(struct buf *out, const char *name, const char *help,
     }
     sum += h->count[GAUGE_BUCKETS];
     buf_printf(out,
-               "twinfer_%s_bucket{le=\"+Inf\"} %llu\ntwinfer_%s_sum %.9g\ntwinfer_%s_count %llu\n",
+               "twinfer_%s_bucket{le=\"+Inf\"} %llu\ntwinfer_%s_sum %.15g\ntwinfer_%s_count %llu\n",
                name, (unsigned long long)sum, name, h->sum, name, (unsigned long long)sum);
 }
 

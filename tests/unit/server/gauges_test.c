@@ -101,8 +101,23 @@ static void the_kv_cache_is_seen(void **state)
     buf_free(&text);
 }
 
+/* A server that has run for long: what one request adds is not rounded away. */
+static void sums_keep_a_millisecond_beside_months(void **state)
+{
+    (void)state;
+    struct gauges g = {.kv_blocks = 8};
+    struct buf text = {0};
+    gauges_observe(&g.e2e, 1e7);
+    gauges_observe(&g.e2e, 0.001);
+    gauges_write(&text, &g, "m");
+    assert_non_null(
+        strstr(buf_str(&text), "twinfer_e2e_request_latency_seconds_sum 10000000.001\n"));
+    buf_free(&text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(prometheus_reads_it), TEST(the_kv_cache_is_seen)};
+    const struct CMUnitTest tests[] = {TEST(prometheus_reads_it), TEST(the_kv_cache_is_seen),
+                                       TEST(sums_keep_a_millisecond_beside_months)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
