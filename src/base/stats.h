@@ -11,6 +11,9 @@
  * below. */
 double stats_percentile(const double *sorted, size_t n, double q);
 
+/* Standard deviation of a normal distribution over its median absolute deviation. */
+#define STATS_NORMAL_MAD 1.4826
+
 /* The middle one, or the mean of the two in the middle; NaN of none. v is sorted. */
 double stats_median(double *v, size_t n);
 double stats_median_int64(int64_t *v, size_t n);

@@ -9,7 +9,7 @@
 #include "sim/first_use.h"
 
 /* Weights of residuals, in scales: full up to CLIP, then as of CLIP (Huber), none beyond STALL. */
-static const double CLIP = 3, STALL = 9, NORMAL_MAD = 1.4826;
+static const double CLIP = 3, STALL = 9;
 enum { ROUNDS = 30, BLOCKS_LEAST = 8 };
 
 struct batch_problem {
@@ -126,7 +126,8 @@ static double information_inside(struct arena *scratch, const struct batch_probl
         for (size_t k = from; k < block_end(x, from); k++)
             off[k] = fabs(x->predicted[k] - x->measured[k] - mean);
     }
-    const double scale = fmax(NORMAL_MAD * median(scratch, off, x->n), 1e-4 * x->predicted[0]);
+    const double scale =
+        fmax(STATS_NORMAL_MAD * median(scratch, off, x->n), 1e-4 * x->predicted[0]);
     return 1 / (scale * scale);
 }
 
@@ -139,8 +140,9 @@ static double scale_of(struct arena *scratch, const struct batch_problem *x, boo
     for (size_t i = 0; i < x->n; i++)
         if (x->prompt[i] == prompt)
             off[n++] = fabs(x->measured[i] - x->predicted[i]);
-    return n < BATCHES_LEAST ? otherwise
-                             : fmax(NORMAL_MAD * median(scratch, off, n), 1e-4 * x->predicted[0]);
+    return n < BATCHES_LEAST
+               ? otherwise
+               : fmax(STATS_NORMAL_MAD * median(scratch, off, n), 1e-4 * x->predicted[0]);
 }
 
 /* Scales of the residuals, weights, and what a batch says. Prompts that take five decode steps'
@@ -150,7 +152,7 @@ static void weigh(struct arena *scratch, struct batch_problem *x)
     double *off = arena_array(scratch, double, x->n);
     for (size_t i = 0; i < x->n; i++)
         off[i] = fabs(x->measured[i] - x->predicted[i]);
-    x->scale = fmax(NORMAL_MAD * median(scratch, off, x->n), 1e-4 * x->predicted[0]);
+    x->scale = fmax(STATS_NORMAL_MAD * median(scratch, off, x->n), 1e-4 * x->predicted[0]);
     const double scale[] = {scale_of(scratch, x, false, x->scale),
                             scale_of(scratch, x, true, x->scale)};
     for (size_t i = 0; i < x->n; i++) {
@@ -184,7 +186,7 @@ static double median_left(struct arena *scratch, const struct batch_problem *x, 
     const double middle = median(scratch, off, *n);
     for (size_t i = 0; i < *n; i++)
         off[i] = fabs(off[i] - middle);
-    *error = OF_MEDIAN * NORMAL_MAD * median(scratch, off, *n) / sqrt((double)*n);
+    *error = OF_MEDIAN * STATS_NORMAL_MAD * median(scratch, off, *n) / sqrt((double)*n);
     return middle;
 }
 

@@ -5,9 +5,10 @@
 
 #include "base/order.h"
 #include "base/solve.h"
+#include "base/stats.h"
 #include "calibrate/files.h"
 
-static const double CLIP = 3, NORMAL_MAD = 1.4826, MOST_STEP = 0.7;
+static const double CLIP = 3, MOST_STEP = 0.7;
 enum { ROUNDS = 40 };
 
 struct forward_problem {
@@ -73,7 +74,7 @@ static enum st iterate(struct forward_problem *x, struct theta *t, double hessia
     double gradient[THETAS], step[THETAS], moved = 1;
     for (int round = 0; round < ROUNDS && moved > 1e-5; round++) {
         predict_all(x, t);
-        x->scale = fmax(NORMAL_MAD * median_size(x), calibrate_left_over[OBSERVED_TPOT]);
+        x->scale = fmax(STATS_NORMAL_MAD * median_size(x), calibrate_left_over[OBSERVED_TPOT]);
         equations(x, t, hessian, gradient);
         if (!solve(THETAS, THETAS, hessian[0], x->prior->held, gradient, step))
             return err_set(e, ST_INPUT, "%s: its times depend on no parameter", x->b->path);

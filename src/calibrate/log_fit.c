@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/order.h"
 #include "base/solve.h"
+#include "base/stats.h"
 #include "calibrate/batches.h"
 #include "calibrate/log_replay.h"
 #include "calibrate/pace.h"
@@ -14,7 +15,7 @@
 
 enum kind { INTERVAL, START, WAIT, DEVICE, KINDS };
 enum { ROUNDS = 25, HALVINGS = 6, STRETCH = 64 };
-static const double CLIP = 3, NORMAL_MAD = 1.4826;
+static const double CLIP = 3;
 /* Of a kind's scale: clocks and logs have this resolution or less. */
 static const double LEAST_SCALE_S[KINDS] = {1e-4, 1e-4, 5e-5, 5e-5};
 static const double NO_WAIT_S = 2e-4; /* the loop looked, and the result was there */
@@ -186,7 +187,7 @@ static void weigh(struct problem *x, const double *predicted)
         if (n == 0)
             continue;
         qsort(off, n, sizeof *off, order_double);
-        x->scale[k] = fmax(NORMAL_MAD * off[n / 2], LEAST_SCALE_S[k]);
+        x->scale[k] = fmax(STATS_NORMAL_MAD * off[n / 2], LEAST_SCALE_S[k]);
         n = 0;
         for (size_t i = 0; i < x->n; i++)
             if (x->data[i].kind == (enum kind)k && x->counts[i])
@@ -300,7 +301,8 @@ static enum st iterate(struct problem *x, struct theta *t, double *predicted,
     for (int round = 0;; round++, ++*steps) {
         weigh(x, predicted);
         if (round)
-            pace_settle(x->a, &x->pace);
+            pace_settle(x->scratch, &x->pace);
+        arena_reset(x->scratch);
         TRY(derive(x, t, predicted, jacobian, e));
         equations(x, t, predicted, jacobian, hessian, gradient);
         if (round == ROUNDS || moved < 1e-3)

@@ -114,15 +114,6 @@ static void read_batches(struct arena *a, const struct run *r, struct observed *
         out->first_token_lag_s = batch_first_token_lag_s(a, r);
 }
 
-static enum st read_server(struct arena *a, const char *path, struct observed *out, struct err *e)
-{
-    struct server_metrics *m = arena_one(a, struct server_metrics);
-    bool found;
-    TRY(server_metrics_load(a, path, m, &found, e));
-    out->server = found ? m : NULL;
-    return ST_OK;
-}
-
 enum st observed_read_run(struct arena *a, const char *path, struct observed *out, struct err *e)
 {
     struct run r;
@@ -134,7 +125,7 @@ enum st observed_read_run(struct arena *a, const char *path, struct observed *ou
     out->stages->name = "0";
     settings_of(a, r.meta, &out->settings);
     read_batches(a, &r, out);
-    TRY(read_server(a, path, out, e));
+    TRY(server_metrics_load(a, path, &out->server, e));
     return observed_from_rows(a, path, rows, n, out->stages, e);
 }
 

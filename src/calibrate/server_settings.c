@@ -68,7 +68,7 @@ static void take_scheduler(struct told *t, struct observed_settings *s)
     s->gpu_memory_utilization = isnan(fraction) ? 0 : fraction;
     s->prefix_caching = flag(l, FACT_PREFIX_CACHING, -1);
     s->async = flag(l, FACT_ASYNC, -1) + 1;
-    s->cuda_graphs = server_fact_is(l, FACT_EAGER, "true") ? "none" : l->of[FACT_GRAPHS].value;
+    s->cuda_graphs = server_log_graphs(l).value;
     s->graph_tokens = server_log_graph_tokens(l);
     doubt_unless(t, FACT_CHUNKED_PREFILL, yes, "prompts are simulated in chunks");
 }

@@ -44,14 +44,13 @@ static void tell(struct arena *a, const struct comparison *c, const struct first
 enum st compare_tell_first_tokens(struct arena *a, const struct comparison *c, struct notes *notes,
                                   struct err *e)
 {
-    struct server_metrics m;
+    const struct server_metrics *m;
     struct first_token_split split;
     const char *why;
-    bool found;
-    TRY(server_metrics_load(a, c->real.dir, &m, &found, e));
-    if (found && first_token_split(a, &m, &split, &why))
+    TRY(server_metrics_load(a, c->real.dir, &m, e));
+    if (m && first_token_split(a, m, &split, &why))
         tell(a, c, &split, notes);
-    else if (found && !m.alone)
+    else if (m && !m->alone)
         compare_note(notes, "First tokens are not split by the server's own metrics: %s.", why);
     return ST_OK;
 }

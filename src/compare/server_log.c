@@ -54,14 +54,6 @@ static const char *as_stated(enum server_fact_id id, const char *setting)
     return strcmp(setting, "off") == 0 ? "false" : "true";
 }
 
-/* An eager server captures no graphs, whatever its configuration has for them. */
-static struct server_fact stated(const struct server_log *l, enum server_fact_id id)
-{
-    if (id == FACT_GRAPHS && server_fact_is(l, FACT_EAGER, "true"))
-        return (struct server_fact){"none", l->of[FACT_EAGER].line};
-    return l->of[id];
-}
-
 enum st compare_tell_server_log(struct arena *a, const struct comparison *c, struct notes *notes,
                                 struct err *e)
 {
@@ -71,7 +63,8 @@ enum st compare_tell_server_log(struct arena *a, const struct comparison *c, str
         return ST_OK;
     TRY(server_log_read(a, path, &l, e));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct server_fact fact = stated(&l, rows[i].id);
+        const struct server_fact fact =
+            rows[i].id == FACT_GRAPHS ? server_log_graphs(&l) : l.of[rows[i].id];
         const char *have = simulated(a, c, &rows[i]);
         if (!fact.value || !have || strcmp(fact.value, as_stated(rows[i].id, have)) == 0)
             continue;

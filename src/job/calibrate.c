@@ -679,9 +679,9 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
         TRY(write_bundle(c, &p, j, e));
     } else {
         calibrate_none(&j->prior, &j->fit);
+        if (j->forward_note)
+            log_info("%s", j->forward_note);
     }
-    if (j->forward_note)
-        log_info("%s", j->forward_note);
     if (p.calibrate.check.n) {
         TRY(check_all(c, &params, j, e));
         TRY(write_checked(c, j, e));

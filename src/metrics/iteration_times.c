@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/order.h"
 #include "base/solve.h"
+#include "base/stats.h"
 
 /* What an interval is made of: launches by kind, answers, the way to the client of a last token
  * against that of a first one, and what a sequence adds. */
@@ -20,7 +21,7 @@ enum {
     PARTS,
 };
 enum { LEAST_TOKENS = 64, ROUNDS = 40, NEIGHBOURS = 9 };
-static const double CLIP = 2, NORMAL_MAD = 1.4826;
+static const double CLIP = 2;
 static const double LEAST_SCALE_S = 1e-4; /* wires and clients' clocks vary by more */
 static const double RIDGE = 1e-4;         /* of an interval: what none tells apart stays small */
 
@@ -155,10 +156,10 @@ static void solve_fit(struct arena *scratch, struct fit *f)
 {
     memset(f->part_s, 0, sizeof f->part_s);
     for (int round = 0; round < ROUNDS; round++) {
-        f->scale_s = fmax(NORMAL_MAD * median_off(scratch, f), LEAST_SCALE_S);
+        f->scale_s = fmax(STATS_NORMAL_MAD * median_off(scratch, f), LEAST_SCALE_S);
         solve_round(f);
     }
-    f->scale_s = fmax(NORMAL_MAD * median_off(scratch, f), LEAST_SCALE_S);
+    f->scale_s = fmax(STATS_NORMAL_MAD * median_off(scratch, f), LEAST_SCALE_S);
     arena_reset(scratch);
 }
 

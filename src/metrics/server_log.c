@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fs.h"
+#include "base/order.h"
 #include "text/gz.h"
 
 static const char ENGINE[] = "Initializing a V1 LLM engine (v";
@@ -244,12 +245,6 @@ static enum st take_mode(struct reader *r, struct sv v, struct err *e)
     return told(r, FACT_GRAPHS, (struct sv){mode, n}, e);
 }
 
-static int by_count(const void *x, const void *y)
-{
-    const int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
-}
-
 /* "[512,504,...]": sorted, by blanks. */
 static enum st take_sizes(struct reader *r, struct sv v, struct err *e)
 {
@@ -269,7 +264,7 @@ static enum st take_sizes(struct reader *r, struct sv v, struct err *e)
     }
     if (n == 0)
         return ST_OK;
-    qsort(sizes, n, sizeof *sizes, by_count);
+    qsort(sizes, n, sizeof *sizes, order_int64);
     for (size_t i = 0; i < n; i++)
         text = arena_printf(r->a, "%s%s%lld", text, i ? " " : "", (long long)sizes[i]);
     return told(r, FACT_GRAPH_SIZES, sv_of(text), e);
@@ -537,6 +532,13 @@ double server_fact_number(const struct server_log *l, enum server_fact_id id)
 bool server_fact_is(const struct server_log *l, enum server_fact_id id, const char *value)
 {
     return l->of[id].value && strcmp(l->of[id].value, value) == 0;
+}
+
+struct server_fact server_log_graphs(const struct server_log *l)
+{
+    if (server_fact_is(l, FACT_EAGER, "true"))
+        return (struct server_fact){"none", l->of[FACT_EAGER].line};
+    return l->of[FACT_GRAPHS];
 }
 
 int64_t server_log_graph_tokens(const struct server_log *l)

@@ -75,6 +75,8 @@ struct server_log {
 int64_t server_fact_count(const struct server_log *l, enum server_fact_id id);
 double server_fact_number(const struct server_log *l, enum server_fact_id id); /* NAN = not told */
 bool server_fact_is(const struct server_log *l, enum server_fact_id id, const char *value);
+/* FACT_GRAPHS; an eager server captures none, whatever its configuration has for them. */
+struct server_fact server_log_graphs(const struct server_log *l);
 int64_t server_log_graph_tokens(const struct server_log *l); /* the largest size; 0 = not told */
 /* Blocks of the KV cache: as told, else whole ones of block_size (0 = unknown) in its tokens. 0 =
  * not known, and then *why says what is missing, NULL where nothing was told of it. */

@@ -278,17 +278,20 @@ struct node *server_metrics_node(struct arena *a, const struct server_metrics *m
     return map;
 }
 
-enum st server_metrics_load(struct arena *a, const char *dir, struct server_metrics *out,
-                            bool *found, struct err *e)
+enum st server_metrics_load(struct arena *a, const char *dir, const struct server_metrics **out,
+                            struct err *e)
 {
     const char *path = fs_join(a, dir, SERVER_METRICS);
     struct node *doc;
-    *found = fs_exists(path);
-    if (!*found)
+    *out = NULL;
+    if (!fs_exists(path))
         return ST_OK;
+    struct server_metrics *m = arena_one(a, struct server_metrics);
     TRY(json_load(a, path, NULL, &doc, e));
     TRY(node_check_version(doc, "schema_version", 1, e));
-    return fields_read(a, &file_fields, doc, out, e);
+    TRY(fields_read(a, &file_fields, doc, m, e));
+    *out = m;
+    return ST_OK;
 }
 
 /* ---- the split ----------------------------------------------------------------------------- */

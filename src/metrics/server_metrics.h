@@ -108,9 +108,9 @@ enum st server_metrics_make(struct arena *a, const struct prom_snapshot *before,
                             struct err *e);
 
 struct node *server_metrics_node(struct arena *a, const struct server_metrics *m);
-/* Of a run's folder; *found is false where it has none. */
-enum st server_metrics_load(struct arena *a, const char *dir, struct server_metrics *out,
-                            bool *found, struct err *e);
+/* Of a run's folder; *out: NULL = it has none. */
+enum st server_metrics_load(struct arena *a, const char *dir, const struct server_metrics **out,
+                            struct err *e);
 
 struct first_token_split {
     double queue_s, prefill_s, front_s, outside_s; /* means; their sum is client_s */

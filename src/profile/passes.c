@@ -202,7 +202,7 @@ static enum st visit(struct session *s, size_t i, struct err *e)
 /* What first passes with or without prompt tokens take more; 0 where it does not show. */
 static double first_use_of(const struct session *s, bool prompt)
 {
-    static const double LEAST_SHARE = 0.02, OF_MEDIAN = 1.2533 * 1.4826;
+    static const double LEAST_SHARE = 0.02, OF_MEDIAN = 1.2533 * STATS_NORMAL_MAD;
     double *more = mem_alloc((s->n + 1) * sizeof *more),
            *pass = mem_alloc((s->n + 1) * sizeof *pass);
     size_t n = 0;

@@ -148,15 +148,6 @@ static void collect_delays(struct arena *a, struct run_data *d)
     mem_free(scratch);
 }
 
-static enum st read_server(struct arena *a, const char *dir, struct run_data *d, struct err *e)
-{
-    struct server_metrics *m = arena_one(a, struct server_metrics);
-    bool found;
-    TRY(server_metrics_load(a, dir, m, &found, e));
-    d->server = found ? m : NULL;
-    return ST_OK;
-}
-
 enum st part_run(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                  struct err *e)
 {
@@ -168,7 +159,7 @@ enum st part_run(struct arena *a, const char *dir, const struct node *meta, stru
     TRY(metrics_from_run(a, &d->run, &all, &d->metrics, e));
     TRY(time_series_load(a, dir, &d->rows, &d->n_rows, e));
     TRY(compare_uncertainty_read(a, dir, &d->uncertainty, e));
-    TRY(read_server(a, dir, d, e));
+    TRY(server_metrics_load(a, dir, &d->server, e));
     collect_delays(a, d);
     d->simulated = type && strcmp(type, "vidur") == 0;
     d->curves = curves_new(a, 1, (const char *const[]){d->simulated ? "simulated" : "real"},

@@ -20,14 +20,19 @@ static const char *file(struct test *t, const char *count, bool alone)
                         STAT("queue", "160", "0.001"), STAT("prefill", "160", "0.02"));
 }
 
-static struct comparison compare_beside(struct test *t, const char *metrics)
+static struct compare_params two_runs(struct test *t)
 {
     const struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    return (struct compare_params){.real_dir = fake_run_write(t, "real", &real),
+                                   .sim_dir = fake_run_write(t, "sim", &sim),
+                                   .pass_percent = 5,
+                                   .warn_percent = 9};
+}
+
+static struct comparison compare_beside(struct test *t, const char *metrics)
+{
     struct comparison c;
-    const struct compare_params p = {.real_dir = fake_run_write(t, "real", &real),
-                                     .sim_dir = fake_run_write(t, "sim", &sim),
-                                     .pass_percent = 5,
-                                     .warn_percent = 9};
+    const struct compare_params p = two_runs(t);
     if (metrics)
         test_write(t, "real/" SERVER_METRICS, metrics);
     assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
@@ -81,12 +86,8 @@ static void no_file_is_no_note(void **state)
 static void a_damaged_file_is_named(void **state)
 {
     struct test *t = *state;
-    const struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
     struct comparison c;
-    const struct compare_params p = {.real_dir = fake_run_write(t, "real", &real),
-                                     .sim_dir = fake_run_write(t, "sim", &sim),
-                                     .pass_percent = 5,
-                                     .warn_percent = 9};
+    const struct compare_params p = two_runs(t);
     test_write(t, "real/" SERVER_METRICS, "{\"url\": 3}");
     assert_err(compare_runs(t->a, &p, &c, &t->e), ST_INPUT, t,
                "DIR/real/server_metrics.json:1:9: url: expected a string, got an integer");

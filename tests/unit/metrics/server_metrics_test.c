@@ -133,29 +133,29 @@ static void a_missing_part_is_told(void **state)
 static void the_file_reads_back(void **state)
 {
     struct test *t = *state;
-    struct server_metrics m, back;
+    struct server_metrics m;
+    const struct server_metrics *back;
     struct first_token_split s;
     struct buf text = {0};
     const char *why;
-    bool found;
     make(t, false, 10, &m);
-    assert_ok(server_metrics_load(t->a, test_dir(t), &back, &found, &t->e), t);
-    assert_false(found);
+    assert_ok(server_metrics_load(t->a, test_dir(t), &back, &t->e), t);
+    assert_null(back);
     const struct node *doc = server_metrics_node(t->a, &m);
     assert_near(node_path(doc, "first_token.prefill_s")->f, 0.020, 1e-12);
     assert_near(node_path(doc, "histograms.ttft.p90")->items[1]->f, 0.04, 0);
     assert_int_equal(node_path(doc, "histograms.decode.metric")->kind, NODE_NULL);
     json_write(&text, doc, 2, true);
     test_write(t, SERVER_METRICS, buf_str(&text));
-    assert_ok(server_metrics_load(t->a, test_dir(t), &back, &found, &t->e), t);
-    assert_true(found);
-    assert_true(first_token_split(t->a, &back, &s, &why));
+    assert_ok(server_metrics_load(t->a, test_dir(t), &back, &t->e), t);
+    assert_non_null(back);
+    assert_true(first_token_split(t->a, back, &s, &why));
     assert_near(s.front_s, 0.004, 1e-12);
-    assert_null(back.of[SERVER_DECODE].metric);
-    assert_true(isnan(back.of[SERVER_DECODE].mean));
+    assert_null(back->of[SERVER_DECODE].metric);
+    assert_true(isnan(back->of[SERVER_DECODE].mean));
     buf_free(&text);
     test_write(t, SERVER_METRICS, "{\"url\": \"u\", \"server\": \"vllm\", \"alone\": true}");
-    assert_int_equal(server_metrics_load(t->a, test_dir(t), &back, &found, &t->e), ST_INPUT);
+    assert_int_equal(server_metrics_load(t->a, test_dir(t), &back, &t->e), ST_INPUT);
 }
 
 static struct prom_snapshot recorded(struct test *t, const char *name)
