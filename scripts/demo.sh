@@ -136,11 +136,10 @@ for recorded in data/*/runs/*/*/workload; do
     for real in "$recorded"/real-[2-9]; do [ ! -d "$real" ] || others="$others${others:+,}$real"; done
     set --
     [ -z "$others" ] || set -- spread="[$others]"
-    blocks=$(sed -n 's/^  num_blocks: //p' "$recorded/real-1/config.yaml")
-    # keys of the model that the run left out: its weights were not quantised
-    without=$(sed -n "s/^- '\{0,1\}\(~model[^']*\)'\{0,1\}$/\1/p" "$recorded/real-1/overrides.yaml" 2>/dev/null || :)
+    # settings of the run: those of its scheduler, and keys of the model that it left out
+    words=$(sed -n "s/^- '\{0,1\}\(\(~model\|scheduler\)[^']*\)'\{0,1\}$/\1/p" "$recorded/real-1/overrides.yaml")
     # shellcheck disable=SC2086  # several words
-    run simulate hardware="$gpu" model="$model" $without scheduler.batch_cap=128 scheduler.num_blocks="$blocks" output.tokens=none \
+    run simulate hardware="$gpu" model="$model" $words output.tokens=none \
         workload.warmup_requests=10 workload.dir="$recorded/workload" out="$out/$gpu/$model-$name-sim"
     run compare real_run_dir="$recorded/real-1" "$@" sim_run_dir="$out/$gpu/$model-$name-sim" out="$out/$gpu/$model-$name" || :
     recorded_gpus="$recorded_gpus
