@@ -87,12 +87,16 @@ static double prefill_of(struct of_bundle *o, const struct bundle *t, const stru
 }
 
 /* What experts take more, as prompts and decodes choose others each. */
-static double experts_more_s(const struct bundle *t, const struct batch *b, int64_t tokens)
+static double experts_more_s(const struct bundle *t, const struct batch *b)
 {
-    double unread = predict_experts_unread(t, row_tokens(b), true);
-    for (int32_t i = 0; i < b->n_chunks; i++)
-        unread *= predict_experts_unread(t, b->chunks[i].tokens, false);
-    return predict_experts_more_s(t, unread, tokens);
+    const int64_t rows = row_tokens(b);
+    const struct experts_part decodes = {rows, predict_experts_unread(t, rows, true)};
+    struct experts_part prompts = {0, 1};
+    for (int32_t i = 0; i < b->n_chunks; i++) {
+        prompts.tokens += b->chunks[i].tokens;
+        prompts.unread *= predict_experts_unread(t, b->chunks[i].tokens, false);
+    }
+    return predict_experts_more_s(t, &prompts, &decodes);
 }
 
 /* What one group does of a batch. */
@@ -116,7 +120,7 @@ static void parts_of(struct of_bundle *o, const struct bundle *t, const struct b
     x->all_to_all = 0;
     x->to_pass = g->tokens;
     if (o->groups.n == 1 && o->load.n == 0) {
-        x->tokens += chunks ? experts_more_s(t, b, g->tokens) : 0;
+        x->tokens += chunks ? experts_more_s(t, b) : 0;
         return;
     }
     const int64_t all = b->prefill_tokens + row_tokens(b);

@@ -201,15 +201,23 @@ double predict_experts_s(const struct bundle *b, int64_t tokens);
 /* Which experts a batch reads goes by its sequences more than by its tokens, as those of a prompt
  * choose like experts: of random weights a prompt of 64 tokens reads a fifth of what 64 decode rows
  * of Qwen3-30B-A3B do. predict_experts_s has single prompts alone. So: the part of all experts that
- * a chunk, or all decode rows, leave unread; parts of a batch multiply, as each chooses for itself.
- * And what its experts take more than predict_experts_s of its tokens: 0 for one chunk alone, and
- * where tokens of a prompt choose each for itself too.
+ * a chunk, or all decode rows, leave unread; those of several chunks multiply, as each chooses for
+ * itself. And what the experts of a batch take more than predict_experts_s of its tokens: 0 for one
+ * chunk alone.
  *
- * Experts take hypot(part read * reading all, tokens * computing one). Reading is what the decode
- * of the most rows takes, computing what the longest prompt does a token. Bundles that do not tell
- * decodes apart: 1, and 0. */
+ * An expert takes ||reading it, computing its tokens||, between the longer of both and their sum.
+ * One that decodes alone chose is read for a few tokens, one that prompts chose mostly computes:
+ * reading the first is not hidden behind computing the second. So a batch takes the sum over the
+ * experts that prompts, decodes, or both chose, each for itself. Reading all of them is what the
+ * decode of the most rows takes, computing what a token more takes of a long prompt. Bundles that
+ * do not tell decodes apart: 1, and 0. */
+struct experts_part {
+    int64_t tokens;
+    double unread;
+};
 double predict_experts_unread(const struct bundle *b, int64_t tokens, bool decodes);
-double predict_experts_more_s(const struct bundle *b, double unread, int64_t tokens);
+double predict_experts_more_s(const struct bundle *b, const struct experts_part *prompts,
+                              const struct experts_part *decodes);
 /* The same on a device that holds a part of the experts, `shards` times as much of each as the
  * table's device: it computes that many pairs (token, expert) of the batch's tokens, with
  * experts_hit of its experts. a is a device's own, whatever its part; b and c of the same fit count

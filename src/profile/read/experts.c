@@ -37,8 +37,7 @@ double predict_experts_part_s(const struct bundle *b, int64_t tokens, double pai
 
 /* ---- prompts and decodes of a batch choose experts each for itself --------------------------- */
 
-/* Of all layers. Tokens that read a part of the experts take hypot(part reading_s, tokens token_s).
- */
+/* Of all layers. */
 struct costs {
     double reading_s, token_s; /* all experts, once; computing a token */
 };
@@ -48,14 +47,32 @@ static bool tells_costs(const struct bundle *b)
     return b->experts.n > 0 && b->decode_experts.n > 0;
 }
 
-/* The decode of the most rows reads nearly all experts: as many as model_experts_hit. */
+/* An expert is read and computed in part at a time, which takes ||reading, computing||. The
+ * exponent is that of 2,048 tokens of Qwen3-30B-A3B on an H100 in 128 prompts, which read all
+ * experts: 0.90 ms a layer, of 0.43 for reading and 0.70 for computing. */
+static const double OVERLAP = 1.5;
+
+static double both_s(double reading_s, double computing_s)
+{
+    return pow(pow(reading_s, OVERLAP) + pow(computing_s, OVERLAP), 1 / OVERLAP);
+}
+
+static double reading_of(double all_s, double computing_s)
+{
+    return pow(fmax(pow(all_s, OVERLAP) - pow(computing_s, OVERLAP), 0), 1 / OVERLAP);
+}
+
+/* Computing is what a token more takes of a long prompt, which reads no more than one of half its
+ * length. The decode of the most rows reads nearly all experts: as many as model_experts_hit. */
 static struct costs costs_of(const struct bundle *b)
 {
     const struct model *m = &b->expert_model;
     const double rows = most_of(&b->decode_experts), longest = most_of(&b->experts);
     const double read = model_experts_hit(m, rows) / (double)m->experts;
-    return (struct costs){.reading_s = sum_s(&b->decode_experts, rows) / read,
-                          .token_s = sum_s(&b->experts, longest) / longest};
+    const double more_s = sum_s(&b->experts, longest) - sum_s(&b->experts, longest / 2);
+    const double token_s = fmax(more_s, 0) / (longest / 2);
+    const double reading_s = reading_of(sum_s(&b->decode_experts, rows), token_s * rows) / read;
+    return (struct costs){.reading_s = reading_s, .token_s = token_s};
 }
 
 double predict_experts_unread(const struct bundle *b, int64_t tokens, bool decodes)
@@ -64,15 +81,23 @@ double predict_experts_unread(const struct bundle *b, int64_t tokens, bool decod
         return 1;
     const struct costs c = costs_of(b);
     const double s = sum_s(decodes ? &b->decode_experts : &b->experts, (double)tokens);
-    const double computing = decodes ? 0 : c.token_s * (double)tokens;
-    return fmax(1 - sqrt(fmax(s * s - computing * computing, 0)) / c.reading_s, 0);
+    return fmax(1 - reading_of(s, c.token_s * (double)tokens) / c.reading_s, 0);
 }
 
-double predict_experts_more_s(const struct bundle *b, double unread, int64_t tokens)
+/* Some experts have tokens of prompts alone, some of decodes alone, some of both: as many as are
+ * read, if prompts and decodes choose each for itself. */
+double predict_experts_more_s(const struct bundle *b, const struct experts_part *prompts,
+                              const struct experts_part *decodes)
 {
     if (!tells_costs(b))
         return 0;
     const struct costs c = costs_of(b);
-    const double all = hypot((1 - unread) * c.reading_s, c.token_s * (double)tokens);
-    return fmax(all - predict_experts_s(b, tokens), 0);
+    const double p = 1 - prompts->unread, d = 1 - decodes->unread;
+    const double prompts_s = c.token_s * (double)prompts->tokens,
+                 decodes_s = c.token_s * (double)decodes->tokens;
+    double all_s =
+        (1 - d) * both_s(p * c.reading_s, prompts_s) + (1 - p) * both_s(d * c.reading_s, decodes_s);
+    if (d > 0)
+        all_s += d * both_s(p * c.reading_s, prompts_s + p / d * decodes_s);
+    return fmax(all_s - predict_experts_s(b, prompts->tokens + decodes->tokens), 0);
 }
