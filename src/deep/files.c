@@ -22,7 +22,7 @@ static void cell(struct table *t, const char *format, double v)
 }
 
 /* Columns of a group; the format is the number of decimals. */
-static const struct column {
+static const struct figure_column {
     enum deep_group group;
     const char *head, *format;
     size_t at;
