@@ -13,37 +13,35 @@ uncounted='^src/(cmd|config/options|gpu/abi)/'
 allowed='
 tag trace_writer 2: opaque in trace/trace.h; each format defines its own
 file calibrate 2: job/calibrate sets up the stage of that name
-file counters 2: job/counters sets up serve/counters
-file engine 4: one per device; the dispatcher above them, job/engine sets it up
+file capture 2: inject/ records what src/capture reads
+file cupti 2: inject/ uses what src/gpu opens
+file engine 4: engine/engine is the interface; one per device; job/engine sets them up
 file executor 2: interface (serve) and its simulated member (sim)
-file fit 3: job/fit sets up the two others
 file forward 3: one per device; calibrate/forward: not renamed yet
 file kernels 3: one per device; kernels/kernels is a stage
 file kv 2: bookkeeping (serve) and memory on the device (engine/cuda)
-file lengths 2: job/lengths sets up workload/lengths
-file matmul 2: gpu/matmul is what engine/cuda/matmul calls
+file matmul 2: of the GPU library (gpu), and of the engine on top of it (engine/cuda)
 file memory 3: job/memory sets up serve/memory; capsule/memory: not renamed yet
 file monte_carlo 2: job/monte_carlo sets up search/monte_carlo
-file passes 3: job/passes sets up profile/passes; engine/worker/passes is its worker
-file power 2: job/power sets up profile/power
+file nvtx 2: inject/ uses what src/gpu declares
+file passes 3: job/passes sets up profile/passes; engine/worker/passes asks a worker for them
 file power_cap 2: measured in profile/, read in profile/read/
 file predictor 2: job/predictor sets up sim/predictor
 file probe 3: job/probe sets up search/probe; energy/probe: not renamed yet
 file registry 2: one per family of members
+file run 2: the files of a run (artifact) and carrying one out (job)
+file settings 2: src/trace/record.c writes what inject/ reads
 file sim 2: job/sim sets up the stage of that name
 file weights 3: layout (model) and one per device
 file worker 3: job/worker sets up engine/worker; replay/worker: not renamed yet
-file capture 2: inject/ records what src/capture reads
-file cupti 2: inject/ uses what src/gpu opens
-file nvtx 2: inject/ uses what src/gpu declares
-file settings 2: inject/ reads what src/trace writes
 '
 # Not renamed yet: take a line off when its file gets a name of its own.
-later='bundle 2, capsule 2, check 3, classes 2, clock 2, config 2, decode 2, defaults 2, figures 2, files 6,
-find 2, folders 2, format 2, formats 2, iteration 2, iterations 3, json_write 2, launch 2, load 4, measure 2,
-names 3, node 2, notes 3, parts 3, plan 2, pool 2, predict 2, program 2, random 2, ranges 2, read 2,
-record 2, roofs 2, rows 2, run 7, sampler 2, server_log 2, session 3, source 2, stages 3, stats 3, steps 2,
-stream 4, summary 3, table 3, tables 2, tell 2, timing 2, tokens 2, trace 2, turns 2, write 3'
+later='bundle 2, capsule 2, check 3, classes 2, clock 2, config 2, counters 2, decode 2, defaults 2,
+figures 2, find 2, fit 3, folders 2, formats 2, format 2, iterations 3, iteration 2, json_write 2,
+launch 2, lengths 2, load 4, measure 2, names 3, node 2, notes 3, parts 3, plan 2, pool 2, power 2,
+predict 2, program 2, random 2, ranges 2, read 2, record 2, roofs 2, rows 2, sampler 2,
+server_log 2, session 3, source 2, stages 3, stats 3, steps 2, stream 4, summary 3, tables 2,
+table 3, tell 2, timing 2, tokens 2, trace 2, turns 2, write 3'
 
 sources=$(git ls-files 'src/*.[ch]' 'inject/*.[ch]')
 {

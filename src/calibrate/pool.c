@@ -2,7 +2,7 @@
 
 #include "base/solve.h"
 #include "calibrate/calibrate.h"
-#include "calibrate/files.h"
+#include "calibrate/calibration_files.h"
 
 /* What one calibration says, and what it was told before. */
 struct pooled_theta {

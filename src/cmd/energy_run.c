@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "capsule/capsule.h"
 #include "cmd/energy.h"
-#include "energy/run.h"
+#include "energy/whole_run.h"
 #include "replay/replay.h"
 #include "replay/timeline.h"
 

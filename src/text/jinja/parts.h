@@ -1,5 +1,5 @@
 /* The parsed template: a tree of statements, each with expressions; made by the parser, executed by
- * run.c. */
+ * render.c. */
 #ifndef TEXT_JINJA_PARTS_H
 #define TEXT_JINJA_PARTS_H
 

@@ -1,11 +1,11 @@
-#include "deep/files.h"
+#include "deep/session_files.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "deep/deep.h"
 #include "deep/roofline.h"
-#include "kernels/files.h"
+#include "kernels/analysis_files.h"
 #include "kernels/gantt.h"
 
 /* ---- tables of kernels ---- */
