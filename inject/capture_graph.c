@@ -167,7 +167,7 @@ static const char *unsupported(CUgraphNodeType type)
 enum { DEEPEST = 8 };
 static bool expand(struct expanded *x, CUgraph graph, uint32_t entry, int depth);
 
-struct node {
+struct graph_node {
     CUgraphNode node;
     uint32_t op; /* the operation that stands for it, CAPSULE_NONE = not yet */
 };
@@ -192,7 +192,7 @@ static bool add_op(struct expanded *x, const struct capsule_op *o, uint32_t *at)
 }
 
 /* The edges of a node into x->edges. 1 = all it waits for is there, 0 = not yet, -1 = an error. */
-static int add_edges(struct expanded *x, CUgraphNode node, const struct node *nodes, size_t n,
+static int add_edges(struct expanded *x, CUgraphNode node, const struct graph_node *nodes, size_t n,
                      uint32_t entry, struct capsule_op *o)
 {
     enum { MOST = 4096 };
@@ -249,7 +249,7 @@ static bool child_node(struct expanded *x, CUgraphNode node, struct capsule_op *
     return add_op(x, &last, at);
 }
 
-static bool add_node(struct expanded *x, struct node *node, struct capsule_op *o, int depth)
+static bool add_node(struct expanded *x, struct graph_node *node, struct capsule_op *o, int depth)
 {
     CUgraphNodeType type;
     o->kind = CAPSULE_EMPTY;
@@ -275,7 +275,7 @@ static bool add_node(struct expanded *x, struct node *node, struct capsule_op *o
 }
 
 /* Every node behind those it waits for. */
-static bool expand_nodes(struct expanded *x, struct node *nodes, size_t n, uint32_t entry,
+static bool expand_nodes(struct expanded *x, struct graph_node *nodes, size_t n, uint32_t entry,
                          int depth)
 {
     for (size_t done = 0; done < n;) {
@@ -304,16 +304,16 @@ static bool expand(struct expanded *x, CUgraph graph, uint32_t entry, int depth)
     bool ok = capture.driver.cuGraphGetNodes(graph, NULL, &n) == CUDA_SUCCESS;
     if (ok && n > 0) {
         ok = inject_list_grow(&handles, n, sizeof(CUgraphNode)) &&
-             inject_list_grow(&nodes, n, sizeof(struct node)) &&
+             inject_list_grow(&nodes, n, sizeof(struct graph_node)) &&
              capture.driver.cuGraphGetNodes(graph, LIST_AT(&handles, CUgraphNode, 0), &n) ==
                  CUDA_SUCCESS;
     }
     if (!ok)
         x->wrong = "nodes that the driver does not tell";
     for (size_t i = 0; ok && i < n; i++)
-        *LIST_AT(&nodes, struct node, i) =
-            (struct node){*LIST_AT(&handles, CUgraphNode, i), CAPSULE_NONE};
-    ok = ok && (n == 0 || expand_nodes(x, LIST_AT(&nodes, struct node, 0), n, entry, depth));
+        *LIST_AT(&nodes, struct graph_node, i) =
+            (struct graph_node){*LIST_AT(&handles, CUgraphNode, i), CAPSULE_NONE};
+    ok = ok && (n == 0 || expand_nodes(x, LIST_AT(&nodes, struct graph_node, 0), n, entry, depth));
     inject_list_free(&handles);
     inject_list_free(&nodes);
     return ok;

@@ -16,7 +16,7 @@
 
 enum { THREADS = 6 };
 
-static struct reading {
+static struct page_reading {
     int fd;
     struct capsule_page *pages; /* to read */
     size_t n;
@@ -260,13 +260,13 @@ static bool is_of_region(const struct capsule_page *p)
     return was_live(p) && (!capture_memory_is_host(p->address, p->bytes, &reached) || reached);
 }
 
-struct stretch {
+struct page_stretch {
     uint64_t from, to;
 };
 
 static bool add_written(uint64_t at, uint64_t bytes, struct list *out)
 {
-    struct stretch s = {at, at + bytes};
+    struct page_stretch s = {at, at + bytes};
     bool reached;
     return bytes == 0 || !capture_memory_is_host(at, bytes, &reached) || reached ||
            inject_list_append(out, &s, 1, sizeof s);
@@ -288,10 +288,10 @@ static bool written(struct list *out)
         if (!add_written(m->to, (m->height - 1) * m->pitch + m->width * m->unit_bytes, out))
             return false;
     }
-    struct stretch *v = LIST_AT(out, struct stretch, 0);
+    struct page_stretch *v = LIST_AT(out, struct page_stretch, 0);
     for (size_t gap = out->n / 2; gap > 0; gap /= 2)
         for (size_t i = gap; i < out->n; i++) {
-            const struct stretch x = v[i];
+            const struct page_stretch x = v[i];
             size_t k = i;
             for (; k >= gap && x.from < v[k - gap].from; k -= gap)
                 v[k] = v[k - gap];
@@ -320,7 +320,7 @@ static bool candidates(struct list *out)
     }
     uint64_t end = 0;
     for (size_t i = 0; i < host.n && ok; i++) {
-        const struct stretch *s = LIST_AT(&host, struct stretch, i);
+        const struct page_stretch *s = LIST_AT(&host, struct page_stretch, i);
         ok = split(s->from > end ? s->from : end, s->to, out);
         end = s->to > end ? s->to : end;
     }

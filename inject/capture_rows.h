@@ -31,7 +31,7 @@ enum what {
  * stands in its struct); whether the program waits inside; variants with the thread's own stream 0.
  */
 #define ID(name) CUPTI_DRIVER_TRACE_CBID_##name
-static const struct row {
+static const struct capture_row {
     uint16_t id, id_per_thread;
     uint8_t what, unit;
     int8_t stream;

@@ -12,7 +12,7 @@
 
 /* ---- streams and events; lock `work` ---- */
 
-struct stream {
+struct captured_stream {
     uint64_t key;
     uint32_t last; /* its last operation, CAPSULE_NONE = none yet */
 };
@@ -44,7 +44,7 @@ static uint32_t stream_of(uint64_t handle, bool per_thread)
 {
     uint64_t key = key_of(handle, per_thread);
     for (uint32_t i = 0; i < streams.n; i++)
-        if (LIST_AT(&streams, struct stream, i)->key == key)
+        if (LIST_AT(&streams, struct captured_stream, i)->key == key)
             return i;
     struct capsule_stream out = {.flags = key == LEGACY ? CAPSULE_STREAM_LEGACY : 0};
     unsigned flags = 0;
@@ -56,7 +56,7 @@ static uint32_t stream_of(uint64_t handle, bool per_thread)
     if (key != LEGACY && (key & 0xff) != PER_THREAD &&
         capture.driver.cuStreamGetPriority((CUstream)(uintptr_t)handle, &priority) == CUDA_SUCCESS)
         out.priority = priority;
-    struct stream s = {key, CAPSULE_NONE};
+    struct captured_stream s = {key, CAPSULE_NONE};
     if (!inject_list_append(&streams, &s, 1, sizeof s))
         capture_refuse("no memory for the list of streams");
     return capture_add(CAPSULE_STREAMS, &out);
@@ -340,9 +340,9 @@ static void set(struct capsule_set s, uint32_t stream)
 static void record(uint64_t event, uint32_t stream)
 {
     struct known_event *e = event_of((CUevent)(uintptr_t)event);
-    uint32_t last = LIST_AT(&streams, struct stream, stream)->last;
+    uint32_t last = LIST_AT(&streams, struct captured_stream, stream)->last;
     /* On the legacy stream it stands for what all others did, too. */
-    if (LIST_AT(&streams, struct stream, stream)->key == LEGACY)
+    if (LIST_AT(&streams, struct captured_stream, stream)->key == LEGACY)
         last = add_op(CAPSULE_EMPTY, CAPSULE_NONE, stream);
     if (e)
         e->op = last;
@@ -357,7 +357,7 @@ static void wait_for(uint64_t event, uint32_t stream, enum capsule_op_kind kind)
 
 /* ---- the calls ---- */
 
-static const struct row *row_of(CUpti_CallbackId id, bool *per_thread)
+static const struct capture_row *row_of(CUpti_CallbackId id, bool *per_thread)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].id == id || (rows[i].id_per_thread && rows[i].id_per_thread == id)) {
@@ -367,7 +367,7 @@ static const struct row *row_of(CUpti_CallbackId id, bool *per_thread)
     return NULL;
 }
 
-static uint64_t stream_handle(const struct row *row, const void *params)
+static uint64_t stream_handle(const struct capture_row *row, const void *params)
 {
     const uint64_t *v = params;
     switch (row->what) {
@@ -382,7 +382,7 @@ static uint64_t stream_handle(const struct row *row, const void *params)
 }
 
 /* At entry: the arguments are the program's still, and the work is not under way. */
-static void put(const struct row *row, const void *params, CUstream handle, uint32_t stream)
+static void put(const struct capture_row *row, const void *params, CUstream handle, uint32_t stream)
 {
     const uint64_t *v = params;
     struct capsule_copy m = {.height = 1, .depth = 1};
@@ -434,13 +434,13 @@ static void put(const struct row *row, const void *params, CUstream handle, uint
 }
 
 /* At a successful return. */
-static void waited(const struct row *row, const uint64_t *v, uint32_t stream)
+static void waited(const struct capture_row *row, const uint64_t *v, uint32_t stream)
 {
     if (row->what == WAITED_ALL)
         add_op(CAPSULE_SYNC, CAPSULE_NONE, stream);
     else if (row->what == WAITED_STREAM || row->waits) {
-        if (LIST_AT(&streams, struct stream, stream)->last != CAPSULE_NONE ||
-            LIST_AT(&streams, struct stream, stream)->key == LEGACY)
+        if (LIST_AT(&streams, struct captured_stream, stream)->last != CAPSULE_NONE ||
+            LIST_AT(&streams, struct captured_stream, stream)->key == LEGACY)
             add_op(CAPSULE_SYNC, stream, stream);
     } else if (row->what == WAITED_EVENT)
         wait_for(v[0], stream, CAPSULE_SYNC_OP);
@@ -448,7 +448,7 @@ static void waited(const struct row *row, const uint64_t *v, uint32_t stream)
 
 static __thread uint32_t first_op, n_ops; /* of this thread's current call */
 
-static void entered(const CUpti_CallbackData *d, const struct row *row, uint64_t handle,
+static void entered(const CUpti_CallbackData *d, const struct capture_row *row, uint64_t handle,
                     bool per_thread)
 {
     if (d->context && d->context != atomic_load(&capture.context)) {
@@ -465,11 +465,11 @@ static void entered(const CUpti_CallbackData *d, const struct row *row, uint64_t
     for (uint32_t i = first_op; i < first_op + n_ops; i++)
         CAPTURE_AT(OPS, op, i)->correlation = d->correlationId;
     if (n_ops > 0)
-        LIST_AT(&streams, struct stream, stream)->last = first_op + n_ops - 1;
+        LIST_AT(&streams, struct captured_stream, stream)->last = first_op + n_ops - 1;
 }
 
 /* A call that failed did nothing. */
-static void returned(const CUpti_CallbackData *d, const struct row *row, uint64_t handle,
+static void returned(const CUpti_CallbackData *d, const struct capture_row *row, uint64_t handle,
                      bool per_thread)
 {
     bool ok = d->functionReturnValue && *(const int *)d->functionReturnValue == CUDA_SUCCESS;
@@ -489,7 +489,7 @@ static void returned(const CUpti_CallbackData *d, const struct row *row, uint64_
 }
 
 /* In an earlier occurrence: which functions the region launches. */
-static void learn(const struct row *row, const void *params)
+static void learn(const struct capture_row *row, const void *params)
 {
     if (row->what == LAUNCH || row->what == LAUNCH_COOPERATIVE)
         capture_function_of((const void *)((const struct launch_kernel *)params)->f);
@@ -507,7 +507,7 @@ void capture_work_called(const CUpti_CallbackData *d, CUpti_CallbackId id)
     if (capture_is(CAPTURE_OFF) || !d->functionParams)
         return;
     bool per_thread = false, entry = d->callbackSite == CUPTI_API_ENTER;
-    const struct row *row = row_of(id, &per_thread);
+    const struct capture_row *row = row_of(id, &per_thread);
     pthread_mutex_lock(&capture.work);
     if (capture_is(CAPTURE_WAITING)) {
         if (row && entry)

@@ -249,17 +249,17 @@ void inject_gate_launch(uint32_t correlation)
 }
 
 /* Argument of a look-up: the work of a launch, or a span of time when id is 0. */
-struct question {
+struct gate_question {
     uint32_t id;
     int64_t start_ns, end_ns;
 };
 
-static bool follows(const struct question *q, const struct window *w)
+static bool follows(const struct gate_question *q, const struct window *w)
 {
     return q->id ? later(q->id, w->after) : w->start_ns <= q->end_ns;
 }
 
-static bool inside(const struct question *q, const struct window *w)
+static bool inside(const struct gate_question *q, const struct window *w)
 {
     int64_t end_ns = w->end_ns;
     if (!q->id)
@@ -268,11 +268,11 @@ static bool inside(const struct question *q, const struct window *w)
     return first && !later(first, q->id) && (end_ns == SPOOL_OPEN_NS || !later(q->id, w->last));
 }
 
-enum answer { OUTSIDE, INSIDE, FORGOTTEN };
+enum gate_answer { OUTSIDE, INSIDE, FORGOTTEN };
 
 /* Searches the last window that begins before the question; a late id may be in a slightly older
  * one. */
-static enum answer search(const struct question *q, uint64_t n)
+static enum gate_answer search(const struct gate_question *q, uint64_t n)
 {
     enum { LATE = 4 };
     uint64_t oldest = oldest_of(n), low = oldest, high = n;
@@ -289,11 +289,11 @@ static enum answer search(const struct question *q, uint64_t n)
     return low == oldest && oldest > 0 ? FORGOTTEN : OUTSIDE;
 }
 
-static bool look_up(struct question q)
+static bool look_up(struct gate_question q)
 {
     for (;;) {
         uint64_t n = n_windows;
-        enum answer answer = search(&q, n);
+        enum gate_answer answer = search(&q, n);
         if (n_windows - n > SLOTS - KEPT)
             continue; /* slots were reused meanwhile */
         lost += answer == FORGOTTEN;
@@ -305,14 +305,14 @@ bool inject_gate_keeps(uint32_t correlation, int64_t start_ns)
 {
     if (!inject_gate_filters)
         return true;
-    return look_up((struct question){.id = inject_cupti_has_callbacks() ? correlation : 0,
-                                     .start_ns = start_ns,
-                                     .end_ns = start_ns});
+    return look_up((struct gate_question){.id = inject_cupti_has_callbacks() ? correlation : 0,
+                                          .start_ns = start_ns,
+                                          .end_ns = start_ns});
 }
 
 bool inject_gate_overlaps(int64_t start_ns, int64_t end_ns)
 {
-    return look_up((struct question){.start_ns = start_ns, .end_ns = end_ns});
+    return look_up((struct gate_question){.start_ns = start_ns, .end_ns = end_ns});
 }
 
 void inject_gate_write(bool end)

@@ -5,7 +5,7 @@
 #include "inject/cupti.h"
 
 enum { RECORDER, CAPTURE, LAYERS }; /* the two tables */
-static const struct row {
+static const struct callback_row {
     CUpti_CallbackDomain domain;
     uint16_t first, last;
     const struct handler *handler;
@@ -45,7 +45,7 @@ const struct handler *inject_handlers_of(uint32_t domain, uint32_t id)
 void inject_handlers_switch(enum handler_span span, bool on)
 {
     for (size_t i = 0; i < ROWS; i++) {
-        const struct row *r = &rows[i];
+        const struct callback_row *r = &rows[i];
         bool want = on && r->handler->wanted();
         if (r->handler->span != span || want == is_on[i])
             continue;

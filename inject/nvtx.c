@@ -391,13 +391,13 @@ static void NVTX_API end_payload(nvtxDomainHandle_t d, nvtxRangeId_t id,
     stop(id, &p);
 }
 
-struct row {
+struct function_row {
     unsigned id;
     NvtxFunctionPointer function;
 };
 
 #define F(function) (NvtxFunctionPointer) function
-static const struct row core[] = {
+static const struct function_row core[] = {
     {NVTX_CBID_CORE_MarkEx, F(mark_ex)},
     {NVTX_CBID_CORE_MarkA, F(mark_a)},
     {NVTX_CBID_CORE_MarkW, F(mark_w)},
@@ -412,7 +412,7 @@ static const struct row core[] = {
     {NVTX_CBID_CORE_NameOsThreadA, F(name_thread_a)},
     {NVTX_CBID_CORE_NameOsThreadW, F(name_thread_w)},
 };
-static const struct row core2[] = {
+static const struct function_row core2[] = {
     {NVTX_CBID_CORE2_DomainMarkEx, F(domain_mark_ex)},
     {NVTX_CBID_CORE2_DomainRangeStartEx, F(domain_start_ex)},
     {NVTX_CBID_CORE2_DomainRangeEnd, F(domain_range_end)},
@@ -424,7 +424,7 @@ static const struct row core2[] = {
     {NVTX_CBID_CORE2_DomainCreateW, F(create_w)},
     {NVTX_CBID_CORE2_DomainDestroy, F(destroy)},
 };
-static const struct row payload[] = {
+static const struct function_row payload[] = {
     {NVTX3EXT_CBID_nvtxPayloadSchemaRegister, F(register_schema)},
     {NVTX3EXT_CBID_nvtxPayloadEnumRegister, F(register_enum)},
     {NVTX3EXT_CBID_nvtxScopeRegister, F(register_scope)},
@@ -437,7 +437,7 @@ static const struct row payload[] = {
 #undef F
 
 static bool install(const NvtxExportTableCallbacks *t, NvtxCallbackModule module,
-                    const struct row *rows, size_t n)
+                    const struct function_row *rows, size_t n)
 {
     NvtxFunctionTable table = NULL;
     unsigned size = 0;

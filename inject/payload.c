@@ -8,9 +8,9 @@
 
 enum { SCHEMAS = 512, FIELDS = PAYLOAD_VALUES + 1 /* the message */ };
 
-enum kind { UNKNOWN, UNSIGNED, SIGNED, REAL, TEXT, REGISTERED, CHARACTERS };
+enum payload_kind { UNKNOWN, UNSIGNED, SIGNED, REAL, TEXT, REGISTERED, CHARACTERS };
 
-struct field {
+struct payload_field {
     uint8_t kind, bytes;
     uint32_t name;
     size_t offset, length; /* of CHARACTERS */
@@ -23,7 +23,7 @@ struct schema {
     uint16_t domain;
     bool is_enum;
     int n;
-    struct field fields[FIELDS];
+    struct payload_field fields[FIELDS];
 };
 
 static const uint64_t FIRST_OWN_ID = UINT64_C(1) << 32; /* as in NVTX */
@@ -158,7 +158,7 @@ static void read_fields(struct schema *s, const nvtxPayloadSchemaAttr_t *a)
         bool message = (e->flags & PURPOSE) == NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE;
         bool text = type.kind == TEXT || type.kind == REGISTERED || characters;
         if (!(e->flags & (POINTER | FAR)) && text == message)
-            s->fields[s->n++] = (struct field){
+            s->fields[s->n++] = (struct payload_field){
                 .kind = characters ? CHARACTERS : type.kind,
                 .bytes = type.bytes,
                 .name = message ? 0 : name_of(e->name),
@@ -197,7 +197,8 @@ uint64_t inject_payload_enum(uint16_t domain, const nvtxPayloadEnumAttr_t *a)
         s.id = a->schemaId;
     size_t bytes = a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE ? a->sizeOfEnum : sizeof(int);
     bool fits = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-    s.fields[0] = (struct field){.kind = fits ? UNSIGNED : UNKNOWN, .bytes = (uint8_t)bytes};
+    s.fields[0] =
+        (struct payload_field){.kind = fits ? UNSIGNED : UNKNOWN, .bytes = (uint8_t)bytes};
     return keep_once(&s);
 }
 
@@ -210,7 +211,7 @@ static uint64_t unsigned_at(const unsigned char *p, int bytes)
     return v;
 }
 
-static uint64_t number_at(const unsigned char *p, const struct field *f)
+static uint64_t number_at(const unsigned char *p, const struct payload_field *f)
 {
     uint64_t v = unsigned_at(p, f->bytes);
     if (f->kind == SIGNED && f->bytes < 8 && v >> (f->bytes * 8 - 1))
@@ -224,7 +225,7 @@ static uint64_t number_at(const unsigned char *p, const struct field *f)
     return v;
 }
 
-static uint32_t text_at(const unsigned char *p, const struct field *f)
+static uint32_t text_at(const unsigned char *p, const struct payload_field *f)
 {
     const char *s = (const char *)p;
     if (f->kind == CHARACTERS)
@@ -237,7 +238,7 @@ static uint32_t text_at(const unsigned char *p, const struct field *f)
     return s ? inject_names_intern(s, strlen(s)) : 0;
 }
 
-static void take(const struct field *f, const unsigned char *p, struct payload *out)
+static void take(const struct payload_field *f, const unsigned char *p, struct payload *out)
 {
     static const uint8_t as[] = {[UNSIGNED] = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64,
                                  [SIGNED] = NVTX_PAYLOAD_TYPE_INT64,
@@ -252,7 +253,7 @@ static void take(const struct field *f, const unsigned char *p, struct payload *
 static void take_plain(const nvtxPayloadData_t *d, struct payload *out)
 {
     struct type type = type_of(0, d->schemaId);
-    struct field f = {.kind = type.kind, .bytes = type.bytes};
+    struct payload_field f = {.kind = type.kind, .bytes = type.bytes};
     if (type.kind >= UNSIGNED && type.kind <= REAL && d->size >= type.bytes) {
         f.name = name_of(NULL);
         take(&f, d->payload, out);
@@ -274,7 +275,7 @@ void inject_payload_read(uint16_t domain, const nvtxPayloadData_t *data, size_t 
         }
         const struct schema *s = schema_of(domain, d->schemaId);
         for (int k = 0; s && k < s->n; k++) {
-            const struct field *f = &s->fields[k];
+            const struct payload_field *f = &s->fields[k];
             size_t bytes = f->kind == CHARACTERS ? f->length : f->bytes;
             if (d->size == SIZE_MAX || (f->offset <= d->size && bytes <= d->size - f->offset))
                 take(f, (const unsigned char *)d->payload + f->offset, out);

@@ -9,7 +9,7 @@
 
 /* Ranges that may start on one thread and end on another. The rings are emptied one after the
  * other, so an end may come before its start. */
-struct span {
+struct open_span {
     struct event start;
     struct payload payload;
     uint32_t nvtx_id, id;
@@ -18,7 +18,7 @@ struct span {
     int64_t end_ns;
 };
 enum { SPANS = 4096 };
-static struct span spans[SPANS];
+static struct open_span spans[SPANS];
 static int n_spans;
 static uint32_t last_id;
 
@@ -178,7 +178,7 @@ static void forget_unstarted(void)
         }
 }
 
-static struct span *span(uint32_t nvtx_id)
+static struct open_span *span(uint32_t nvtx_id)
 {
     for (int i = n_spans - 1; i >= 0; i--)
         if (spans[i].nvtx_id == nvtx_id)
@@ -187,13 +187,13 @@ static struct span *span(uint32_t nvtx_id)
         forget_unstarted();
     if (n_spans == SPANS)
         return NULL;
-    spans[n_spans] = (struct span){.nvtx_id = nvtx_id, .id = ++last_id};
+    spans[n_spans] = (struct open_span){.nvtx_id = nvtx_id, .id = ++last_id};
     return &spans[n_spans++];
 }
 
 static void start_or_stop(struct ring *r, const struct event *e)
 {
-    struct span *s = span(e->id);
+    struct open_span *s = span(e->id);
     if (!s) {
         atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
         return;
@@ -260,7 +260,7 @@ void inject_ranges_write_open(int64_t now_ns, bool end)
     for (struct ring *r = inject_ring_first(); r; r = r->next)
         write_open(r, since_ns);
     for (int i = 0; i < n_spans; i++) {
-        struct span *s = &spans[i];
+        struct open_span *s = &spans[i];
         if (s->written || !s->started || s->start.at_ns > since_ns)
             continue;
         write_range(&s->start, &s->payload, s->id, SPOOL_START_END, 0, s->thread, 0, SPOOL_OPEN_NS);

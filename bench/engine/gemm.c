@@ -14,7 +14,7 @@ struct shape {
 };
 
 /* CPU time of the process: at one thread that is the product, however busy the machine is. */
-static double own_s(struct pool *pool, const struct kernels *kn, const struct matrix *w,
+static double own_s(struct pool *pool, const struct cpu_kernels *kn, const struct matrix *w,
                     int64_t rows, const float *x, float *y)
 {
     const int64_t start_ns = clock_cpu_ns();
@@ -30,7 +30,7 @@ static double openblas_s(const struct matrix *w, int64_t rows, const float *x, f
     return ns_to_s(clock_cpu_ns() - start_ns);
 }
 
-static int shape_rows(struct pool *pool, const struct kernels *kn, const struct shape *s)
+static int shape_rows(struct pool *pool, const struct cpu_kernels *kn, const struct shape *s)
 {
     enum { MOST = 512, ROUNDS = 7 };
     struct err e = {0};

@@ -10,7 +10,7 @@ enum { TOLERANCE_NS = 1000 };
 
 /* A table being read: rows[n] in file order and the first line of each. `lines` is scratch memory,
  * released by table_free. */
-struct table {
+struct table_reading {
     const struct run_table *t;
     char *path;
     struct csv_reader *csv;
@@ -23,16 +23,16 @@ struct table {
     bool foreign_v1;
 };
 
-static void table_free(struct table *s)
+static void table_free(struct table_reading *s)
 {
     csv_close(&s->csv);
     mem_free(s->lines);
     s->lines = NULL;
 }
 
-static enum st row_err(const struct table *s, size_t row, const char *column, struct err *e,
+static enum st row_err(const struct table_reading *s, size_t row, const char *column, struct err *e,
                        const char *fmt, ...) PRINTF_LIKE(5, 6);
-static enum st row_err(const struct table *s, size_t row, const char *column, struct err *e,
+static enum st row_err(const struct table_reading *s, size_t row, const char *column, struct err *e,
                        const char *fmt, ...)
 {
     char text[300];
@@ -45,14 +45,14 @@ static enum st row_err(const struct table *s, size_t row, const char *column, st
 }
 
 /* "v1" may omit columns that follow from others. */
-static enum run_need need_of(const struct table *s, const struct run_column *c)
+static enum run_need need_of(const struct table_reading *s, const struct run_column *c)
 {
     const bool latency = s->t == &run_tables[RUN_TOKENS] &&
                          c->offset == offsetof(struct run_token, token_latency_ns);
     return s->foreign_v1 && (c->cell == CELL_SPAN || latency) ? NEED_OPTIONAL : c->need;
 }
 
-static enum st find_columns(struct table *s, struct err *e)
+static enum st find_columns(struct table_reading *s, struct err *e)
 {
     for (size_t i = 0; i < s->t->n; i++) {
         const struct run_column *c = &s->t->columns[i];
@@ -82,7 +82,7 @@ static bool differ(int64_t a, int64_t b)
     return __builtin_sub_overflow(a, b, &d) || d > TOLERANCE_NS || d < -TOLERANCE_NS;
 }
 
-static enum st read_text(struct arena *a, struct table *s, size_t i, char *row)
+static enum st read_text(struct arena *a, struct table_reading *s, size_t i, char *row)
 {
     struct sv v = csv_cell(s->csv, s->column[i]);
     struct sv *last = &s->last_text[i];
@@ -94,7 +94,8 @@ static enum st read_text(struct arena *a, struct table *s, size_t i, char *row)
 
 /* A cell that is there and not empty. Spans are only counted when they contradict their times,
  * which other columns fill: they are read after those (second pass of read_row). */
-static enum st read_cell(struct arena *a, struct table *s, size_t i, char *row, struct err *e)
+static enum st read_cell(struct arena *a, struct table_reading *s, size_t i, char *row,
+                         struct err *e)
 {
     const struct run_column *c = &s->t->columns[i];
     int at = s->column[i];
@@ -145,7 +146,7 @@ static enum st read_cell(struct arena *a, struct table *s, size_t i, char *row, 
 }
 
 /* A missing value is an empty cell; the system that wrote "v1" spells it out in places. */
-static bool is_missing(const struct table *s, size_t i)
+static bool is_missing(const struct table_reading *s, size_t i)
 {
     static const char *const words[] = {"null", "None", "NaN", "nan", "NA", "<NA>"};
     if (csv_empty(s->csv, s->column[i]))
@@ -159,7 +160,7 @@ static bool is_missing(const struct table *s, size_t i)
     return false;
 }
 
-static enum st read_row(struct arena *a, struct table *s, char *row, struct err *e)
+static enum st read_row(struct arena *a, struct table_reading *s, char *row, struct err *e)
 {
     for (int spans = 0; spans < 2; spans++) {
         for (size_t i = 0; i < s->t->n; i++) {
@@ -181,7 +182,7 @@ static enum st read_row(struct arena *a, struct table *s, char *row, struct err 
 
 /* Allocates the rows once: no file has more rows than line ends plus one, nor than fit into its
  * bytes with every needed cell filled (a file of blank lines must not cost memory). */
-static enum st most_rows(const struct table *s, size_t *rows, struct err *e)
+static enum st most_rows(const struct table_reading *s, size_t *rows, struct err *e)
 {
     struct fs_map m;
     TRY(fs_map(s->path, &m, e));
@@ -199,7 +200,7 @@ static enum st most_rows(const struct table *s, size_t *rows, struct err *e)
     return ST_OK;
 }
 
-static enum st read_rows(struct arena *a, struct table *s, struct err *e)
+static enum st read_rows(struct arena *a, struct table_reading *s, struct err *e)
 {
     TRY(find_columns(s, e));
     for (;;) {
@@ -217,10 +218,11 @@ static enum st read_rows(struct arena *a, struct table *s, struct err *e)
 }
 
 /* Reads a whole table; the caller frees it also after an error. */
-static enum st table_read(struct arena *a, const struct run *r, enum run_file file, struct table *s,
-                          struct err *e)
+static enum st table_read(struct arena *a, const struct run *r, enum run_file file,
+                          struct table_reading *s, struct err *e)
 {
-    *s = (struct table){.t = &run_tables[file], .foreign_v1 = artifact_is_foreign_v1(r->meta)};
+    *s = (struct table_reading){.t = &run_tables[file],
+                                .foreign_v1 = artifact_is_foreign_v1(r->meta)};
     s->path = fs_join(a, r->dir, s->t->file);
     TRY(most_rows(s, &s->cap, e));
     TRY(csv_open(&s->csv, s->path, e));
@@ -252,7 +254,8 @@ static bool ascending(const struct run_request *r, size_t n)
     return true;
 }
 
-static enum st sort_requests(struct arena *a, const struct table *s, struct run *out, struct err *e)
+static enum st sort_requests(struct arena *a, const struct table_reading *s, struct run *out,
+                             struct err *e)
 {
     struct run_request *rows = out->requests;
     size_t n = out->n_requests;
@@ -275,7 +278,7 @@ static enum st sort_requests(struct arena *a, const struct table *s, struct run 
     return st;
 }
 
-static enum st check_order(const struct table *s, size_t row, const struct run_request *r,
+static enum st check_order(const struct table_reading *s, size_t row, const struct run_request *r,
                            struct err *e)
 {
     if (r->first_token_ns != RUN_NONE && r->first_token_ns < r->arrival_ns)
@@ -294,7 +297,7 @@ static enum st check_order(const struct table *s, size_t row, const struct run_r
 
 static enum st load_requests(struct arena *a, struct run *out, bool *has_completion, struct err *e)
 {
-    struct table s;
+    struct table_reading s;
     enum st st = table_read(a, out, RUN_REQUESTS, &s, e);
     out->requests = (struct run_request *)(void *)s.rows;
     out->n_requests = s.n;
@@ -326,7 +329,8 @@ const struct run_request *run_find(const struct run *r, int64_t id)
     return low < r->n_requests && r->requests[low].request_id == id ? &r->requests[low] : NULL;
 }
 
-static enum st count_tokens(const struct table *s, struct run *r, uint32_t *owner, struct err *e)
+static enum st count_tokens(const struct table_reading *s, struct run *r, uint32_t *owner,
+                            struct err *e)
 {
     const struct run_token *rows = (const struct run_token *)(const void *)s->rows;
     for (size_t i = 0; i < s->n; i++) {
@@ -344,7 +348,7 @@ static enum st count_tokens(const struct table *s, struct run *r, uint32_t *owne
 
 /* Puts every token at its request's place; a gap in the indices shows as an index too large for the
  * number of tokens, or as one that comes twice. */
-static enum st place_tokens(const struct table *s, struct run *r, const uint32_t *owner,
+static enum st place_tokens(const struct table_reading *s, struct run *r, const uint32_t *owner,
                             struct err *e)
 {
     const struct run_token *rows = (const struct run_token *)(const void *)s->rows;
@@ -374,7 +378,7 @@ static bool latency_differs(struct run_token *t, int64_t gap_ns)
     return differ(t->token_latency_ns, gap_ns);
 }
 
-static enum st check_times(const struct table *s, struct run *r, const uint32_t *owner,
+static enum st check_times(const struct table_reading *s, struct run *r, const uint32_t *owner,
                            struct err *e)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -403,7 +407,7 @@ static enum st check_times(const struct table *s, struct run *r, const uint32_t 
 
 /* Detects a file that was cut between two rows. Only our own runs (with `tool` in the meta) promise
  * a row for every token. */
-static enum st check_complete(const struct table *s, const struct run *r, struct err *e)
+static enum st check_complete(const struct table_reading *s, const struct run *r, struct err *e)
 {
     for (size_t i = 0; i < r->n_requests; i++) {
         const struct run_request *q = &r->requests[i];
@@ -420,7 +424,7 @@ static enum st check_complete(const struct table *s, const struct run *r, struct
 static enum st load_tokens(struct arena *a, struct run *out, struct err *e)
 {
     struct arena *scratch = arena_new(); /* rows in file order; the sorted ones outlive them */
-    struct table s;
+    struct table_reading s;
     enum st st = table_read(scratch, out, RUN_TOKENS, &s, e);
     if (st == ST_OK) {
         uint32_t *owner = arena_array(scratch, uint32_t, s.n);
@@ -444,7 +448,7 @@ static enum st load_tokens(struct arena *a, struct run *out, struct err *e)
 
 static enum st load_batches(struct arena *a, struct run *out, struct err *e)
 {
-    struct table s;
+    struct table_reading s;
     enum st st = table_read(a, out, RUN_BATCHES, &s, e);
     out->batches = (struct run_batch *)(void *)s.rows;
     out->n_batches = s.n;

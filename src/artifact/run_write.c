@@ -9,7 +9,7 @@ enum {
     ROOMY_ROWS = 4096
 }; /* waiting rows whose buffers are reused; further ones are cut to size */
 
-struct stream {
+struct table_stream {
     const struct run_table *table; /* NULL = this file is not written */
     FILE *f;
     struct buf out;
@@ -17,20 +17,20 @@ struct stream {
 };
 
 /* A formatted row of request_metrics.csv that waits for the rows before it. */
-struct waiting {
+struct waiting_row {
     int64_t id;
     struct buf row;
 };
 
 struct run_writer {
     const struct artifact *art;
-    struct stream streams[RUN_FILES];
+    struct table_stream streams[RUN_FILES];
     struct run_table requests; /* the columns that are written, */
     struct run_column columns[RUN_MAX_COLUMNS];
-    VEC(struct waiting) heap; /* smallest id on top */
-    VEC(struct buf) spare;    /* buffers of written rows, for reuse */
-    int64_t next_id;          /* all rows with smaller ids are in the stream */
-    int64_t repeated_id;      /* RUN_NONE = none */
+    VEC(struct waiting_row) heap; /* smallest id on top */
+    VEC(struct buf) spare;        /* buffers of written rows, for reuse */
+    int64_t next_id;              /* all rows with smaller ids are in the stream */
+    int64_t repeated_id;          /* RUN_NONE = none */
 };
 
 /* ---- one row ----------------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static void put_row(struct buf *b, const struct run_table *t, const void *values
 
 /* ---- streams ----------------------------------------------------------------------------- */
 
-static void flush(struct stream *s)
+static void flush(struct table_stream *s)
 {
     if (s->out.n > 0 && !s->write_errno && fwrite(s->out.p, 1, s->out.n, s->f) != s->out.n)
         s->write_errno = errno ? errno : EIO;
@@ -178,7 +178,7 @@ static void flush(struct stream *s)
 
 static void stream_row(struct run_writer *w, enum run_file file, const void *row)
 {
-    struct stream *s = &w->streams[file];
+    struct table_stream *s = &w->streams[file];
     if (!s->table)
         return;
     put_row(&s->out, s->table, row);
@@ -188,7 +188,7 @@ static void stream_row(struct run_writer *w, enum run_file file, const void *row
 
 static enum st open_stream(struct run_writer *w, enum run_file file, struct err *e)
 {
-    struct stream *s = &w->streams[file];
+    struct table_stream *s = &w->streams[file];
     const struct run_table *t = file == RUN_REQUESTS ? &w->requests : &run_tables[file];
     TRY(artifact_create_file(w->art, t->file, &s->f, e));
     s->table = t;
@@ -242,7 +242,7 @@ enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_
 
 /* ---- requests in order of their ids ------------------------------------------------------ */
 
-static bool earlier(const struct waiting *a, const struct waiting *b)
+static bool earlier(const struct waiting_row *a, const struct waiting_row *b)
 {
     return a->id < b->id;
 }
@@ -250,9 +250,9 @@ static bool earlier(const struct waiting *a, const struct waiting *b)
 /* Moves waiting rows into the stream: those next in order, or all at the end. */
 static void drain(struct run_writer *w, bool all)
 {
-    struct stream *s = &w->streams[RUN_REQUESTS];
+    struct table_stream *s = &w->streams[RUN_REQUESTS];
     while (w->heap.n > 0 && (all || w->heap.p[0].id <= w->next_id)) {
-        struct waiting row;
+        struct waiting_row row;
         heap_pop(&w->heap, earlier, &row);
         if (row.id < w->next_id)
             w->repeated_id = row.id;
@@ -282,7 +282,7 @@ void run_write_request(struct run_writer *w, const struct run_request *r)
         row.p = mem_resize(row.p, row.n + 1);
         row.cap = row.n + 1;
     }
-    struct waiting later = {r->request_id, row};
+    struct waiting_row later = {r->request_id, row};
     heap_push(&w->heap, earlier, later);
 }
 
@@ -306,7 +306,7 @@ enum st run_writer_close(struct run_writer **pw, struct err *e)
     drain(w, true);
     enum st st = ST_OK;
     for (int i = 0; i < RUN_FILES; i++) {
-        struct stream *s = &w->streams[i];
+        struct table_stream *s = &w->streams[i];
         if (!s->table)
             continue;
         flush(s);

@@ -152,13 +152,13 @@ static long pid_of_name(const char *name)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-struct look {
+struct partial_look {
     struct arena *a;
     struct partial_found *f;
     bool locked; /* a file in it is */
 };
 
-static void look_inside(struct look *l, const char *path, int depth)
+static void look_inside(struct partial_look *l, const char *path, int depth)
 {
     enum { MAX_DEPTH = 32 };
     struct stat s;
@@ -195,7 +195,7 @@ static void unknown(struct partial_found *f, const char *why)
  * away when f is dead; -1 when it cannot be opened. */
 static int look_at(struct arena *a, struct partial_found *f)
 {
-    struct look l = {.a = a, .f = f};
+    struct partial_look l = {.a = a, .f = f};
     f->pid = pid_of_name(fs_base(f->path));
     f->bytes = f->wrote_wall_ns = 0;
     f->why = NULL;
@@ -217,13 +217,13 @@ static int look_at(struct arena *a, struct partial_found *f)
     return fd;
 }
 
-struct search {
+struct partial_search {
     struct arena *a;
     dev_t dev;
     VEC(struct partial_found) v;
 };
 
-static void search_in(struct search *s, const char *dir, int depth)
+static void search_in(struct partial_search *s, const char *dir, int depth)
 {
     const char **names;
     size_t n = 0;
@@ -249,7 +249,7 @@ static void search_in(struct search *s, const char *dir, int depth)
 
 struct partial_list partial_find(struct arena *a, const char *dir, int depth)
 {
-    struct search s = {.a = a};
+    struct partial_search s = {.a = a};
     struct stat st;
     if (stat(dir, &st) != 0)
         return (struct partial_list){0};

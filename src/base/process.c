@@ -21,7 +21,7 @@ extern char **environ;
 
 /* ---- the child's side: between vfork and exec only what is safe in a signal handler ---- */
 
-struct launch {
+struct process_launch {
     const struct process_params *params;
     char **env;
     int files[3]; /* its stdin, stdout, stderr; all above 2, or -1 = inherited */
@@ -81,7 +81,7 @@ static bool die_with(pid_t parent)
     return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
 }
 
-static bool prepare(const struct launch *l)
+static bool prepare(const struct process_launch *l)
 {
     const struct process_params *p = l->params;
     drop_handlers(p->default_signals);
@@ -95,7 +95,7 @@ static bool prepare(const struct launch *l)
     return (!p->dir || chdir(p->dir) == 0) && limit(p);
 }
 
-_Noreturn static void become(const struct launch *l)
+_Noreturn static void become(const struct process_launch *l)
 {
     if (prepare(l)) {
         sigprocmask(SIG_SETMASK, &l->mask, NULL);
@@ -107,7 +107,7 @@ _Noreturn static void become(const struct launch *l)
 }
 
 /* Only the system call: the child runs on this stack frame. */
-static pid_t split(const struct launch *l)
+static pid_t split(const struct process_launch *l)
 {
     pid_t pid = vfork();
     if (pid == 0)
@@ -209,7 +209,7 @@ static int told_error(int fd)
 }
 
 /* Blocks all signals meanwhile: a handler must not run in a child that shares this memory. */
-static int run(struct process *p, struct launch *l)
+static int run(struct process *p, struct process_launch *l)
 {
     int told[2];
     if (!make_pipe(told)) {
@@ -241,7 +241,7 @@ int process_start(struct process *p, const struct process_params *params)
     *p = (struct process){.in = -1, .out = -1, .err = -1, .group = params->group};
     const enum process_stream streams[3] = {params->in, params->out, params->err};
     int *ours[3] = {&p->in, &p->out, &p->err};
-    struct launch l = {.params = params, .files = {-1, -1, -1}};
+    struct process_launch l = {.params = params, .files = {-1, -1, -1}};
     bool ok = true;
     for (int i = 0; i < 3 && ok; i++)
         ok = open_stream(streams[i], i, &l.files[i], ours[i]);

@@ -22,21 +22,21 @@ enum { ROUNDS = sizeof OUTLIERS / sizeof *OUTLIERS, STEPS = 8, HALVINGS = 5 };
 enum { DRAWS = 4 };
 
 /* A percentile that is compared: its residual is of the level (P50), or of the shape. */
-struct datum {
+struct latency_datum {
     const struct calibrate_stage *stage;
-    size_t run; /* of struct problem: which simulation */
+    size_t run; /* of struct fit_problem: which simulation */
     enum observed_metric metric;
     int point;
     double observed, sd;
     double known_sd; /* without what the arrivals' luck adds */
 };
 
-struct problem {
+struct fit_problem {
     struct arena *a, *scratch;
     const struct calibrate_params *p;
     const struct calibrate_stage **stages; /* [n_stages] fitted */
     size_t n_stages;
-    struct datum *data; /* [n] */
+    struct latency_datum *data; /* [n] */
     size_t n;
     double outlier;
     int64_t simulations;
@@ -64,7 +64,7 @@ static double square(double x)
     return x * x;
 }
 
-static void add_metric(struct problem *x, size_t run, enum observed_metric m)
+static void add_metric(struct fit_problem *x, size_t run, enum observed_metric m)
 {
     const struct calibrate_stage *st = x->stages[run];
     const struct observed_series *s = &st->stage->of[m];
@@ -75,7 +75,7 @@ static void add_metric(struct problem *x, size_t run, enum observed_metric m)
         if (!(s->at[k] > 0))
             continue;
         const double sd = sqrt(square(calibrate_left_over[m]) + square(sampling(k) * width / root));
-        x->data[x->n++] = (struct datum){
+        x->data[x->n++] = (struct latency_datum){
             .stage = st,
             .run = run,
             .metric = m,
@@ -87,10 +87,10 @@ static void add_metric(struct problem *x, size_t run, enum observed_metric m)
     }
 }
 
-static void gather(struct problem *x, const struct calibrate_input *in)
+static void gather(struct fit_problem *x, const struct calibrate_input *in)
 {
     x->stages = arena_array(x->a, const struct calibrate_stage *, in->n);
-    x->data = arena_array(x->a, struct datum, in->n * OBSERVED_METRICS * OBSERVED_POINTS);
+    x->data = arena_array(x->a, struct latency_datum, in->n * OBSERVED_METRICS * OBSERVED_POINTS);
     for (size_t i = 0; i < in->n; i++)
         if (!in->stages[i].left_out)
             x->stages[x->n_stages++] = &in->stages[i];
@@ -103,14 +103,14 @@ static void gather(struct problem *x, const struct calibrate_input *in)
 /* ---- residuals ------------------------------------------------------------------------------- */
 
 /* Whether chance has a part in a stage's latencies. */
-static bool has_luck(const struct problem *x, size_t stage)
+static bool has_luck(const struct fit_problem *x, size_t stage)
 {
     return x->stages[stage]->stage->drawn_ns || x->p->shape->launching.mode != LAUNCHING_UNTOLD;
 }
 
 /* The first `most` draws of a stage's arrivals, where these are drawn, and of which
  * launches are slow; one where there is no luck. */
-static enum st simulate_draws(struct problem *x, size_t stage, const struct theta *t, int most,
+static enum st simulate_draws(struct fit_problem *x, size_t stage, const struct theta *t, int most,
                               struct trial_result *each, int *n, struct err *e)
 {
     const struct observed_stage *s = x->stages[stage]->stage;
@@ -128,8 +128,8 @@ static enum st simulate_draws(struct problem *x, size_t stage, const struct thet
 
 /* of: [n_stages], means over draws: of arrivals that are drawn DRAWS or, unless all, the first; of
  * launches every one. first: with the first draw of arrivals alone; may be NULL. */
-static enum st simulate(struct problem *x, const struct theta *t, bool all, struct trial_result *of,
-                        struct trial_result *first, struct err *e)
+static enum st simulate(struct fit_problem *x, const struct theta *t, bool all,
+                        struct trial_result *of, struct trial_result *first, struct err *e)
 {
     for (size_t i = 0; i < x->n_stages; i++) {
         struct trial_result each[OBSERVED_DRAWS];
@@ -173,7 +173,7 @@ static void luck_of(const struct trial_result *each, int n, enum observed_metric
 }
 
 /* What was observed is one draw of the arrivals, and compared with the mean of several. */
-static enum st weigh_luck(struct problem *x, const struct theta *t, struct err *e)
+static enum st weigh_luck(struct fit_problem *x, const struct theta *t, struct err *e)
 {
     for (size_t i = 0; i < x->n_stages; i++) {
         struct trial_result each[OBSERVED_DRAWS];
@@ -183,7 +183,7 @@ static enum st weigh_luck(struct problem *x, const struct theta *t, struct err *
             continue;
         TRY(simulate_draws(x, i, t, OBSERVED_DRAWS, each, &n, e));
         for (size_t k = 0; k < x->n; k++) {
-            struct datum *d = &x->data[k];
+            struct latency_datum *d = &x->data[k];
             if (d->run != i)
                 continue;
             luck_of(each, n, d->metric, &level, &shape);
@@ -195,16 +195,16 @@ static enum st weigh_luck(struct problem *x, const struct theta *t, struct err *
     return ST_OK;
 }
 
-static double log_ratio(const struct trial_result *of, const struct datum *d, int point)
+static double log_ratio(const struct trial_result *of, const struct latency_datum *d, int point)
 {
     const struct observed_series *sim = &of[d->run].of[d->metric];
     return log(sim->at[point] / d->stage->stage->of[d->metric].at[point]);
 }
 
-static void residuals_of(const struct problem *x, const struct trial_result *of, double *r)
+static void residuals_of(const struct fit_problem *x, const struct trial_result *of, double *r)
 {
     for (size_t i = 0; i < x->n; i++) {
-        const struct datum *d = &x->data[i];
+        const struct latency_datum *d = &x->data[i];
         double level = log_ratio(of, d, OBSERVED_P50);
         double v = d->point == OBSERVED_P50 ? level : log_ratio(of, d, d->point) - level;
         r[i] = isfinite(v) ? v / d->sd : 0;
@@ -222,7 +222,7 @@ static double weight(double r, double outlier)
     return 1 / (1 + square(r / outlier));
 }
 
-static double objective(const struct problem *x, const struct theta *t, const double *r)
+static double objective(const struct fit_problem *x, const struct theta *t, const double *r)
 {
     double s = 2 * theta_prior_loss(x->p->prior, t); /* as the loss, of r^2 */
     for (size_t i = 0; i < x->n; i++)
@@ -242,7 +242,7 @@ static double mean_prompt(const struct workload *w)
 
 /* Overheads add to a request's latencies and touch no batch: their derivatives need no simulation.
  */
-static double overhead_slope(const struct theta *t, int i, const struct datum *d, int point,
+static double overhead_slope(const struct theta *t, int i, const struct latency_datum *d, int point,
                              const struct trial_result *of)
 {
     const double at = of[d->run].of[d->metric].at[point], s = exp(t->ln[i]);
@@ -253,11 +253,11 @@ static double overhead_slope(const struct theta *t, int i, const struct datum *d
     return i == THETA_FIRST_TOKEN || d->metric == OBSERVED_E2E ? s / at : 0;
 }
 
-static void overhead_column(const struct problem *x, const struct theta *t, int i,
+static void overhead_column(const struct fit_problem *x, const struct theta *t, int i,
                             const struct trial_result *of, double *column)
 {
     for (size_t k = 0; k < x->n; k++) {
-        const struct datum *d = &x->data[k];
+        const struct latency_datum *d = &x->data[k];
         double level = overhead_slope(t, i, d, OBSERVED_P50, of);
         double v = overhead_slope(t, i, d, d->point, of);
         column[k] = (d->point == OBSERVED_P50 ? level : v - level) / d->sd;
@@ -266,7 +266,7 @@ static void overhead_column(const struct problem *x, const struct theta *t, int 
 
 /* jacobian: [THETAS][n]. Unless all, by the first draw of arrivals alone, here and there: of the
  * others' luck the slopes have little. of: its results. */
-static enum st derive(struct problem *x, const struct theta *t, const struct trial_result *of,
+static enum st derive(struct fit_problem *x, const struct theta *t, const struct trial_result *of,
                       bool all, double *jacobian, struct err *e)
 {
     struct trial_result *moved = arena_array(x->a, struct trial_result, x->n_stages);
@@ -303,8 +303,8 @@ static double lesser(double a, double b)
  * steps these jumps pass for what the data say, and parameters of which only a combination is known
  * for known ones (bench/accuracy/coverage.py). So the steps are wide, and to both sides; where a
  * queue begins on one of them, or the sides disagree, the lesser slope counts. */
-static enum st derive_wide(struct problem *x, const struct theta *t, const struct trial_result *of,
-                           double *jacobian, struct err *e)
+static enum st derive_wide(struct fit_problem *x, const struct theta *t,
+                           const struct trial_result *of, double *jacobian, struct err *e)
 {
     static const double step = 0.3;
     double *here = arena_array(x->a, double, x->n);
@@ -333,7 +333,7 @@ static enum st derive_wide(struct problem *x, const struct theta *t, const struc
 }
 
 /* Hessian (of half the objective) and gradient. */
-static void normal_equations(const struct problem *x, const struct theta *t, const double *r,
+static void normal_equations(const struct fit_problem *x, const struct theta *t, const double *r,
                              const double *jacobian, double hessian[THETAS][THETAS],
                              double gradient[THETAS])
 {
@@ -351,14 +351,14 @@ static void normal_equations(const struct problem *x, const struct theta *t, con
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-struct state {
+struct fit_state {
     struct theta theta;
     struct trial_result *of, *first; /* [n_stages]: means of the draws, and the first one's */
     double *r;
     double objective;
 };
 
-static enum st evaluate(struct problem *x, struct state *s, struct err *e)
+static enum st evaluate(struct fit_problem *x, struct fit_state *s, struct err *e)
 {
     TRY(simulate(x, &s->theta, true, s->of, s->first, e));
     residuals_of(x, s->of, s->r);
@@ -366,19 +366,19 @@ static enum st evaluate(struct problem *x, struct state *s, struct err *e)
     return ST_OK;
 }
 
-static struct state state_new(const struct problem *x)
+static struct fit_state state_new(const struct fit_problem *x)
 {
-    return (struct state){.of = arena_array(x->a, struct trial_result, x->n_stages),
-                          .first = arena_array(x->a, struct trial_result, x->n_stages),
-                          .r = arena_array(x->a, double, x->n)};
+    return (struct fit_state){.of = arena_array(x->a, struct trial_result, x->n_stages),
+                              .first = arena_array(x->a, struct trial_result, x->n_stages),
+                              .r = arena_array(x->a, double, x->n)};
 }
 
 /* Moves *s down the step, by as much of it as helps. *gain: by how much; 0 when none does. */
-static enum st descend(struct problem *x, struct state *s, const double step[THETAS], double *gain,
-                       struct err *e)
+static enum st descend(struct fit_problem *x, struct fit_state *s, const double step[THETAS],
+                       double *gain, struct err *e)
 {
     static const double most = 0.7; /* a factor of 2 */
-    struct state next = state_new(x);
+    struct fit_state next = state_new(x);
     double scale = 1;
     *gain = 0;
     for (int i = 0; i < THETAS; i++)
@@ -402,7 +402,7 @@ static enum st descend(struct problem *x, struct state *s, const double step[THE
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void note_queue(struct problem *x, const struct state *s, struct calibrate_fit *f)
+static void note_queue(struct fit_problem *x, const struct fit_state *s, struct calibrate_fit *f)
 {
     for (size_t i = 0; i < x->n_stages; i++) {
         const struct trial_result *o = &s->of[i];
@@ -426,14 +426,14 @@ static void note_queue(struct problem *x, const struct state *s, struct calibrat
 }
 
 /* Levels must fit; shapes may miss at a few points. */
-static void judge(struct problem *x, const struct state *s, struct calibrate_fit *f)
+static void judge(struct fit_problem *x, const struct fit_state *s, struct calibrate_fit *f)
 {
     size_t shapes = 0, missed = 0;
     f->fits = true;
     f->residuals = arena_array(x->a, struct calibrate_residual, x->n);
     f->n_residuals = x->n;
     for (size_t i = 0; i < x->n; i++) {
-        const struct datum *d = &x->data[i];
+        const struct latency_datum *d = &x->data[i];
         const double fitted = s->of[d->run].of[d->metric].at[d->point];
         f->residuals[i] = (struct calibrate_residual){d->stage,    d->metric, d->point,
                                                       d->observed, fitted,    s->r[i]};
@@ -462,7 +462,7 @@ static void judge(struct problem *x, const struct state *s, struct calibrate_fit
 }
 
 /* Steps until they gain little, with the equations of the place they end at. */
-static enum st run_round(struct problem *x, struct state *s, double *jacobian,
+static enum st run_round(struct fit_problem *x, struct fit_state *s, double *jacobian,
                          double hessian[THETAS][THETAS], int64_t *steps, struct err *e)
 {
     double gradient[THETAS], step[THETAS], gain = INFINITY;
@@ -482,11 +482,11 @@ static enum st run_round(struct problem *x, struct state *s, double *jacobian,
     }
 }
 
-static enum st fit_latencies(struct problem *x, struct calibrate_fit *f, struct err *e)
+static enum st fit_latencies(struct fit_problem *x, struct calibrate_fit *f, struct err *e)
 {
     double hessian[THETAS][THETAS], gradient[THETAS];
     double *jacobian = arena_array(x->a, double, THETAS * x->n);
-    struct state s = state_new(x);
+    struct fit_state s = state_new(x);
     s.theta = x->p->prior->mean;
     TRY(evaluate(x, &s, e));
     for (int i = 0; i < ROUNDS; i++) {
@@ -517,7 +517,7 @@ enum st calibrate_fit(struct arena *a, const struct calibrate_params *p,
     } else if (in->logs) {
         TRY(log_fit(a, p, in, out, e));
     } else {
-        struct problem x = {.a = a, .scratch = arena_new(), .p = p, .outlier = OUTLIERS[0]};
+        struct fit_problem x = {.a = a, .scratch = arena_new(), .p = p, .outlier = OUTLIERS[0]};
         gather(&x, in);
         enum st st = fit_latencies(&x, out, e);
         arena_free(&x.scratch);

@@ -6,7 +6,7 @@
 #include "base/order.h"
 #include "base/solve.h"
 #include "base/stats.h"
-#include "calibrate/files.h"
+#include "calibrate/calibration_files.h"
 
 static const double CLIP = 3, MOST_STEP = 0.7;
 enum { ROUNDS = 40 };

@@ -13,7 +13,7 @@
 #include "calibrate/pace.h"
 #include "calibrate/tell.h"
 
-enum kind { INTERVAL, START, WAIT, DEVICE, KINDS };
+enum datum_kind { INTERVAL, START, WAIT, DEVICE, KINDS };
 enum { ROUNDS = 25, HALVINGS = 6, STRETCH = 64 };
 static const double CLIP = 3;
 /* Of a kind's scale: clocks and logs have this resolution or less. */
@@ -23,8 +23,8 @@ static const double STEP = 0.02;      /* of the logarithms, for derivatives */
 static const double MOST_STEP = 0.7;
 
 /* An observed time. */
-struct datum {
-    enum kind kind;
+struct time_datum {
+    enum datum_kind kind;
     const struct logged_run *run;
     struct replayed *replayed; /* of that run */
     size_t from, to; /* anchors; of a start, the anchor; of waits and devices, the iteration */
@@ -32,10 +32,10 @@ struct datum {
     size_t stretch; /* of the host's pace */
 };
 
-struct problem {
+struct log_problem {
     struct arena *a, *scratch;
     const struct calibrate_params *p;
-    struct datum *data; /* [n] */
+    struct time_datum *data; /* [n] */
     size_t n;
     const struct logged_run **runs; /* [n_runs] */
     struct replayed *replayed;      /* [n_runs] */
@@ -49,7 +49,7 @@ struct problem {
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* Times at the client and of the loop. */
-static void add_host(struct problem *x, size_t k)
+static void add_host(struct log_problem *x, size_t k)
 {
     const struct logged_run *r = x->runs[k];
     const struct iteration_match *m = &r->match;
@@ -60,43 +60,44 @@ static void add_host(struct problem *x, size_t k)
         for (size_t j = from ? from->iteration + 1 : 0; j <= to->iteration; j++)
             paused |= m->of[j].idle_before;
         if (!paused)
-            x->data[x->n++] = (struct datum){
+            x->data[x->n++] = (struct time_datum){
                 INTERVAL, r, &x->replayed[k], i - 1, i, to->time_s - from->time_s, 0};
         if (!to->end)
-            x->data[x->n++] = (struct datum){
+            x->data[x->n++] = (struct time_datum){
                 START, r, &x->replayed[k], i, i, to->time_s - ns_to_s(q->arrival_ns), 0};
     }
     for (size_t i = 0; r->times.async && i < m->n; i++)
         if (m->of[i].known)
             x->data[x->n++] =
-                (struct datum){WAIT, r, &x->replayed[k], i, i, m->of[i].log->elapsed_s, 0};
+                (struct time_datum){WAIT, r, &x->replayed[k], i, i, m->of[i].log->elapsed_s, 0};
 }
 
-static void add_devices(struct problem *x, size_t k)
+static void add_devices(struct log_problem *x, size_t k)
 {
     const struct logged_run *r = x->runs[k];
     const struct iteration_match *m = &r->match;
     for (size_t i = 0; r->device_s && i < m->n; i++)
         if (m->of[i].known && r->device_s[i] > 0)
-            x->data[x->n++] = (struct datum){DEVICE, r, &x->replayed[k], i, i, r->device_s[i], 0};
+            x->data[x->n++] =
+                (struct time_datum){DEVICE, r, &x->replayed[k], i, i, r->device_s[i], 0};
 }
 
 /* That of the last iteration of what was timed. */
-static void set_stretches(struct problem *x)
+static void set_stretches(struct log_problem *x)
 {
     size_t *iterations = arena_array(x->a, size_t, x->n_runs);
     for (size_t k = 0; k < x->n_runs; k++)
         iterations[k] = x->runs[k]->match.n;
     pace_new(x->a, iterations, x->n_runs, &x->pace);
     for (size_t i = 0; i < x->n; i++) {
-        struct datum *d = &x->data[i];
+        struct time_datum *d = &x->data[i];
         const bool anchored = d->kind == INTERVAL || d->kind == START;
         const size_t at = anchored ? d->run->anchors[d->to].iteration : d->to;
         d->stretch = pace_stretch(&x->pace, (size_t)(d->replayed - x->replayed), at);
     }
 }
 
-static void gather(struct problem *x, const struct calibrate_input *in)
+static void gather(struct log_problem *x, const struct calibrate_input *in)
 {
     size_t most = 0;
     x->runs = arena_array(x->a, const struct logged_run *, in->n);
@@ -109,7 +110,7 @@ static void gather(struct problem *x, const struct calibrate_input *in)
         x->replayed[x->n_runs++] = replayed_new(x->a, r->match.n);
         most += 2 * r->n_anchors + 2 * r->match.n;
     }
-    x->data = arena_array(x->a, struct datum, most);
+    x->data = arena_array(x->a, struct time_datum, most);
     x->counts = arena_array(x->a, bool, most);
     bool untraced = false;
     for (size_t k = 0; k < x->n_runs; k++)
@@ -136,7 +137,7 @@ static double outside(const struct request_overheads *o, const struct logged_run
            o->stream_s * (double)(i->context_requests + i->generation_requests);
 }
 
-static double predicted_of(const struct datum *d, const struct request_overheads *o)
+static double predicted_of(const struct time_datum *d, const struct request_overheads *o)
 {
     const struct replayed *s = d->replayed;
     const struct logged_run *r = d->run;
@@ -152,7 +153,7 @@ static double predicted_of(const struct datum *d, const struct request_overheads
     return at - s->begin_s[to] + joined / 2;
 }
 
-static enum st predict(struct problem *x, const struct theta *t, double *out, struct err *e)
+static enum st predict(struct log_problem *x, const struct theta *t, double *out, struct err *e)
 {
     const struct request_overheads o = theta_overheads(t);
     for (size_t k = 0; k < x->n_runs; k++) {
@@ -170,17 +171,17 @@ static enum st predict(struct problem *x, const struct theta *t, double *out, st
 /* ---- least squares --------------------------------------------------------------------------- */
 
 /* Scales and worth of the kinds, and which data count, by the residuals there are. */
-static void weigh(struct problem *x, const double *predicted)
+static void weigh(struct log_problem *x, const double *predicted)
 {
     double *off = arena_array(x->scratch, double, x->n);
     for (size_t i = 0; i < x->n; i++) {
-        const struct datum *d = &x->data[i];
+        const struct time_datum *d = &x->data[i];
         x->counts[i] = d->kind != WAIT || d->observed_s > NO_WAIT_S || predicted[i] > NO_WAIT_S;
     }
     for (int k = 0; k < KINDS; k++) {
         size_t n = 0, block;
         for (size_t i = 0; i < x->n; i++)
-            if (x->data[i].kind == (enum kind)k && x->counts[i])
+            if (x->data[i].kind == (enum datum_kind)k && x->counts[i])
                 off[n++] = fabs(predicted[i] - x->data[i].observed_s);
         x->scale[k] = LEAST_SCALE_S[k];
         x->worth[k] = 1;
@@ -190,7 +191,7 @@ static void weigh(struct problem *x, const double *predicted)
         x->scale[k] = fmax(STATS_NORMAL_MAD * off[n / 2], LEAST_SCALE_S[k]);
         n = 0;
         for (size_t i = 0; i < x->n; i++)
-            if (x->data[i].kind == (enum kind)k && x->counts[i])
+            if (x->data[i].kind == (enum datum_kind)k && x->counts[i])
                 off[n++] =
                     fmax(fmin((predicted[i] - x->data[i].observed_s) / x->scale[k], CLIP), -CLIP);
         x->worth[k] = batches_correlated(off, n, &block);
@@ -198,11 +199,11 @@ static void weigh(struct problem *x, const double *predicted)
     arena_reset(x->scratch);
 }
 
-static double objective(const struct problem *x, const struct theta *t, const double *predicted)
+static double objective(const struct log_problem *x, const struct theta *t, const double *predicted)
 {
     double sum = theta_prior_loss(x->p->prior, t) + pace_loss(&x->pace);
     for (size_t i = 0; i < x->n; i++) {
-        const enum kind k = x->data[i].kind;
+        const enum datum_kind k = x->data[i].kind;
         const double u = fabs(predicted[i] - x->data[i].observed_s) / x->scale[k];
         sum += (u <= CLIP ? u * u / 2 : CLIP * (u - CLIP / 2)) / x->worth[k];
     }
@@ -215,7 +216,7 @@ static bool is_replayed(const struct theta_prior *prior, int i)
     return !prior->held[i] && i != THETA_SPREAD && i != ITERATION_LAUNCH_SPREAD;
 }
 
-static enum st derive(struct problem *x, const struct theta *t, const double *predicted,
+static enum st derive(struct log_problem *x, const struct theta *t, const double *predicted,
                       double *jacobian, struct err *e)
 {
     double *moved = arena_array(x->a, double, x->n);
@@ -233,14 +234,14 @@ static enum st derive(struct problem *x, const struct theta *t, const double *pr
     return ST_OK;
 }
 
-static void equations(struct problem *x, const struct theta *t, const double *predicted,
+static void equations(struct log_problem *x, const struct theta *t, const double *predicted,
                       const double *jacobian, double hessian[THETAS][THETAS],
                       double gradient[THETAS])
 {
     theta_prior_equations(x->p->prior, t, hessian, gradient);
     pace_begin(&x->pace);
     for (size_t k = 0; k < x->n; k++) {
-        const enum kind kind = x->data[k].kind;
+        const enum datum_kind kind = x->data[k].kind;
         const double off = predicted[k] - x->data[k].observed_s, u = fabs(off) / x->scale[kind];
         const double w =
             (u > CLIP ? CLIP / u : 1) / (x->scale[kind] * x->scale[kind] * x->worth[kind]);
@@ -261,7 +262,7 @@ static void equations(struct problem *x, const struct theta *t, const double *pr
 
 /* Moves *t and the paces down the step by as much of it as helps; *moved: the longest way of a
  * parameter, 0 where nothing helps. predicted follows. */
-static enum st descend(struct problem *x, struct theta *t, double *predicted,
+static enum st descend(struct log_problem *x, struct theta *t, double *predicted,
                        const double step[THETAS], double *moved, struct err *e)
 {
     const double before = objective(x, t, predicted);
@@ -292,7 +293,7 @@ static enum st descend(struct problem *x, struct theta *t, double *predicted,
     return ST_OK;
 }
 
-static enum st iterate(struct problem *x, struct theta *t, double *predicted,
+static enum st iterate(struct log_problem *x, struct theta *t, double *predicted,
                        double hessian[THETAS][THETAS], int64_t *steps, struct err *e)
 {
     double gradient[THETAS], step[THETAS], moved = 1;
@@ -344,14 +345,14 @@ static void set_spread(const struct stretches *s, int theta, struct calibrate_fi
 
 /* Times of the loop to launch batches with prompts within an interval, that of the iteration behind
  * its last one too, whose launch its tokens wait for: sum and sum of squares. */
-struct launches {
+struct launch_sums {
     double sum_s, squares;
 };
 
-static struct launches launches_of(const struct datum *d)
+static struct launch_sums launches_of(const struct time_datum *d)
 {
     const size_t from = d->run->anchors[d->from].iteration, to = d->run->anchors[d->to].iteration;
-    struct launches l = {0};
+    struct launch_sums l = {0};
     for (size_t i = from + 2; i <= to + 1 && i < d->run->match.n; i++) {
         if (!d->run->match.of[i].is.chunks || d->run->match.of[i].idle_before)
             continue;
@@ -363,13 +364,14 @@ static struct launches launches_of(const struct datum *d)
 
 /* How uneven the machine is: what is left of stretches of STRETCH iterations of intervals in which
  * only decode steps were launched. */
-static void find_spread(const struct problem *x, const double *predicted, struct calibrate_fit *f)
+static void find_spread(const struct log_problem *x, const double *predicted,
+                        struct calibrate_fit *f)
 {
     struct stretches even = {0};
     double seen_s = 0, ours_s = 0;
     size_t iterations = 0;
     for (size_t k = 0; k < x->n; k++) {
-        const struct datum *d = &x->data[k];
+        const struct time_datum *d = &x->data[k];
         if (d->kind != INTERVAL || !d->run->times.async || launches_of(d).sum_s > 0)
             continue;
         seen_s += d->observed_s;
@@ -387,17 +389,17 @@ static void find_spread(const struct problem *x, const double *predicted, struct
 /* How uneven launching is (launching.h: a least and an exponential delay, of which this is the mean
  * over the least): launches of an interval add their variances to what intervals without have. What
  * is left beyond the launches' own time is a stall, and is cut there. */
-static void find_launch_spread(const struct problem *x, const double *predicted,
+static void find_launch_spread(const struct log_problem *x, const double *predicted,
                                struct calibrate_fit *f)
 {
     enum { LEAST = 30 };
     double quiet = 0, loud = 0, launched = 0;
     size_t n_quiet = 0, n_loud = 0;
     for (size_t k = 0; k < x->n; k++) {
-        const struct datum *d = &x->data[k];
+        const struct time_datum *d = &x->data[k];
         if (d->kind != INTERVAL || !d->run->times.async)
             continue;
-        const struct launches l = launches_of(d);
+        const struct launch_sums l = launches_of(d);
         const double off = fabs(d->observed_s - predicted[k]);
         if (l.sum_s > 0) {
             const double cut = fmin(off, l.sum_s);
@@ -420,7 +422,7 @@ static void find_launch_spread(const struct problem *x, const double *predicted,
     theta_clamp(&f->theta);
 }
 
-static void tell_kind(struct problem *x, const double *predicted, enum kind kind,
+static void tell_kind(struct log_problem *x, const double *predicted, enum datum_kind kind,
                       struct calibrate_fit *f)
 {
     static const char *const names[KINDS] = {
@@ -443,7 +445,7 @@ static void tell_kind(struct problem *x, const double *predicted, enum kind kind
 }
 
 /* The requests' latencies as the whole simulator has them with these parameters. */
-static enum st add_latencies(struct problem *x, const struct calibrate_input *in,
+static enum st add_latencies(struct log_problem *x, const struct calibrate_input *in,
                              struct calibrate_fit *f, struct err *e)
 {
     f->residuals =
@@ -467,7 +469,7 @@ static enum st add_latencies(struct problem *x, const struct calibrate_input *in
     return ST_OK;
 }
 
-static enum st conclude(struct problem *x, const struct calibrate_input *in,
+static enum st conclude(struct log_problem *x, const struct calibrate_input *in,
                         const double *predicted, struct calibrate_fit *f, struct err *e)
 {
     double measured_s = 0, replayed_s = 0;
@@ -483,7 +485,7 @@ static enum st conclude(struct problem *x, const struct calibrate_input *in,
     for (size_t k = 0; k < x->n_runs; k++)
         tell_note(x->a, f, iteration_times_words(x->a, &x->runs[k]->match, &x->runs[k]->times));
     for (int k = 0; k < KINDS; k++)
-        tell_kind(x, predicted, (enum kind)k, f);
+        tell_kind(x, predicted, (enum datum_kind)k, f);
     tell_note(x->a, f,
               arena_printf(x->a,
                            "the host's pace varies by %.2g %% over stretches of %d iterations",
@@ -499,7 +501,7 @@ static enum st conclude(struct problem *x, const struct calibrate_input *in,
     return add_latencies(x, in, f, e);
 }
 
-static enum st check_async(const struct problem *x, struct err *e)
+static enum st check_async(const struct log_problem *x, struct err *e)
 {
     const enum serve_async async = x->p->trial->serve.async;
     for (size_t k = 0; k < x->n_runs; k++) {
@@ -513,7 +515,7 @@ static enum st check_async(const struct problem *x, struct err *e)
     return ST_OK;
 }
 
-static enum st fit(struct problem *x, const struct calibrate_input *in, struct calibrate_fit *f,
+static enum st fit(struct log_problem *x, const struct calibrate_input *in, struct calibrate_fit *f,
                    struct err *e)
 {
     double hessian[THETAS][THETAS];
@@ -532,7 +534,7 @@ static enum st fit(struct problem *x, const struct calibrate_input *in, struct c
 enum st log_fit(struct arena *a, const struct calibrate_params *p, const struct calibrate_input *in,
                 struct calibrate_fit *out, struct err *e)
 {
-    struct problem x = {.a = a, .scratch = arena_new(), .p = p};
+    struct log_problem x = {.a = a, .scratch = arena_new(), .p = p};
     const enum st st = fit(&x, in, out, e);
     arena_free(&x.scratch);
     return st;

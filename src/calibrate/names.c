@@ -65,7 +65,7 @@ bool observed_same_model(const char *a, const char *b)
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
-struct gpu {
+struct gpu_name {
     char kind[16]; /* "h100" */
     bool pcie, nvl;
     long gb; /* 0 = not stated */
@@ -73,9 +73,9 @@ struct gpu {
 
 /* Of "NVIDIA H100 80GB HBM3": a word of letters and then digits is the kind, a number of GB the
  * memory. */
-static struct gpu parse_gpu(const char *s)
+static struct gpu_name parse_gpu(const char *s)
 {
-    struct gpu out = {.pcie = observed_says(s, "pcie"), .nvl = observed_says(s, "nvl")};
+    struct gpu_name out = {.pcie = observed_says(s, "pcie"), .nvl = observed_says(s, "nvl")};
     while (*s) {
         const size_t n = strcspn(s, " -_,()");
         const size_t letters = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
@@ -96,7 +96,7 @@ bool observed_same_gpu(const char *a, const char *b)
 {
     if (!a || !b)
         return a == b;
-    const struct gpu x = parse_gpu(a), y = parse_gpu(b);
+    const struct gpu_name x = parse_gpu(a), y = parse_gpu(b);
     if (!x.kind[0] || !y.kind[0])
         return strcasecmp(a, b) == 0;
     return strcmp(x.kind, y.kind) == 0 && x.pcie == y.pcie && x.nvl == y.nvl &&

@@ -2,10 +2,10 @@
 
 #include "base/solve.h"
 #include "calibrate/calibrate.h"
-#include "calibrate/files.h"
+#include "calibrate/calibration_files.h"
 
 /* What one calibration says, and what it was told before. */
-struct said {
+struct pooled_theta {
     struct theta mean, mean_before;
     double precision[THETAS][THETAS];
     double before[THETAS]; /* precision: priors are taken by their diagonal */
@@ -19,7 +19,7 @@ static double more_variance(const struct theta_prior *prior, double between, int
 }
 
 static enum st said_of(const char *root, const struct calibrate_fit *fit, double between,
-                       const struct theta_prior *prior, struct said *out, struct err *e)
+                       const struct theta_prior *prior, struct pooled_theta *out, struct err *e)
 {
     double wide[THETAS][THETAS];
     memcpy(wide, fit->covariance, sizeof wide);
@@ -37,7 +37,7 @@ static enum st said_of(const char *root, const struct calibrate_fit *fit, double
 }
 
 static enum st read_said(struct arena *a, const char *root, double between,
-                         const struct theta_prior *prior, struct said *out, struct err *e)
+                         const struct theta_prior *prior, struct pooled_theta *out, struct err *e)
 {
     struct calibrate_fit fit;
     TRY(files_read_fit(a, root, prior, &fit, e));
@@ -45,7 +45,7 @@ static enum st read_said(struct arena *a, const char *root, double between,
 }
 
 /* mean = precision^-1 (sum of precision x mean), of the prior and of what the data of each said */
-static bool product(const struct theta_prior *prior, const struct said *said, size_t n,
+static bool product(const struct theta_prior *prior, const struct pooled_theta *said, size_t n,
                     struct theta_prior *out)
 {
     double right[THETAS] = {0}, mean[THETAS];
@@ -75,7 +75,7 @@ static bool product(const struct theta_prior *prior, const struct said *said, si
 enum st calibrate_pool(struct arena *a, const char *const *roots, size_t n, double between,
                        const struct theta_prior *prior, struct theta_prior *out, struct err *e)
 {
-    struct said *said = arena_array(a, struct said, n);
+    struct pooled_theta *said = arena_array(a, struct pooled_theta, n);
     *out = *prior;
     for (size_t i = 0; i < n; i++)
         TRY(read_said(a, roots[i], between, prior, &said[i], e));
@@ -90,7 +90,7 @@ enum st calibrate_pool_fit(struct arena *a, const char *source, const struct cal
                            double between, const struct theta_prior *prior, struct theta_prior *out,
                            struct err *e)
 {
-    struct said said;
+    struct pooled_theta said;
     *out = *prior;
     TRY(said_of(source, fit, between, prior, &said, e));
     if (!product(prior, &said, 1, out))

@@ -42,7 +42,7 @@ static bool is_failure(const struct node *record)
 }
 
 /* A record, and what the server counted (usage of its response); 0 = it does not say. */
-struct record {
+struct aiperf_record {
     struct observed_row row;
     int64_t usage_prompt, usage_output;
 };
@@ -54,7 +54,7 @@ static int64_t gaps_of(const struct node *metrics)
     return gaps && gaps->kind == NODE_LIST ? gaps->n : 0;
 }
 
-static enum st row_of(const struct node *record, struct record *out, struct err *e)
+static enum st row_of(const struct node *record, struct aiperf_record *out, struct err *e)
 {
     struct node *metadata, *metrics;
     int64_t start_ns;
@@ -63,7 +63,7 @@ static enum st row_of(const struct node *record, struct record *out, struct err 
     if (record->kind != NODE_MAP)
         return node_err(record, ST_INPUT, e, "expected an object, got %s",
                         node_kind_name(record->kind));
-    *out = (struct record){.row = {.cached_tokens = -1, .ok = !is_failure(record)}};
+    *out = (struct aiperf_record){.row = {.cached_tokens = -1, .ok = !is_failure(record)}};
     if (!r->ok)
         return ST_OK;
     TRY(node_get(record, "metadata", NODE_MAP, &metadata, e));
@@ -92,7 +92,7 @@ static bool is_warmup(const struct node *record)
     return phase && phase->kind == NODE_STR && sv_eq(phase->s, "warmup");
 }
 
-typedef VEC(struct record) record_vec;
+typedef VEC(struct aiperf_record) record_vec;
 
 static enum st read_lines(struct arena *scratch, const char *path, struct sv left, record_vec *rows,
                           struct err *e)
@@ -101,7 +101,7 @@ static enum st read_lines(struct arena *scratch, const char *path, struct sv lef
         const char *end = memchr(left.p, '\n', left.n);
         struct sv text = {left.p, end ? (size_t)(end - left.p) : left.n};
         size_t used = text.n + (end ? 1 : 0);
-        struct record r;
+        struct aiperf_record r;
         struct node *record;
         left = (struct sv){left.p + used, left.n - used};
         if (sv_trim(text).n == 0)
@@ -134,7 +134,7 @@ static struct observed_row *rows_of(struct arena *a, const record_vec *v,
     struct observed_row *rows = arena_array(a, struct observed_row, v->n);
     int64_t prompt[2] = {0}, output[2] = {0}, n = 0; /* sums: client's, server's */
     for (size_t i = 0; i < v->n; i++) {
-        const struct record *r = &v->p[i];
+        const struct aiperf_record *r = &v->p[i];
         rows[i] = r->row;
         if (!usage || !r->row.ok)
             continue;

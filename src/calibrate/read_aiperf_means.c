@@ -162,7 +162,7 @@ const char *aiperf_summary_in(struct arena *a, const char *dir)
 
 /* ---- the load -------------------------------------------------------------------------------- */
 
-struct load {
+struct asked_load {
     double rate; /* NAN = none was asked for */
     int64_t concurrency;
     double burstiness; /* INFINITY = evenly spaced */
@@ -181,7 +181,8 @@ static bool has_arrivals(const struct node *map, const char *pattern)
            says(map, "type", pattern);
 }
 
-static enum st read_load(const struct node *map, const char *rate, struct load *out, struct err *e)
+static enum st read_load(const struct node *map, const char *rate, struct asked_load *out,
+                         struct err *e)
 {
     double shape;
     TRY(read_tree_number(map, rate, 1e-6, 1e6, &out->rate, e));
@@ -196,13 +197,13 @@ static enum st read_load(const struct node *map, const char *rate, struct load *
 /* AIPerf: input_config.loadgen, or the one phase in input_config.phases that is not a warm-up, as
  * later versions have it. GenAI-Perf: input_config.perf_analyzer.stimulus, or input_config; the
  * Perf Analyzer below it spaces requests evenly unless --request-distribution=poisson is passed. */
-static enum st load_of(const struct node *map, struct load *out, struct err *e)
+static enum st load_of(const struct node *map, struct asked_load *out, struct err *e)
 {
     static const char *const plain[] = {"input_config.perf_analyzer.stimulus", "input_config"};
     const struct node *load = node_path(map, "input_config.loadgen");
     const struct node *phases = node_path(map, "input_config.phases");
     bool found = false;
-    *out = (struct load){.rate = NAN, .burstiness = 1};
+    *out = (struct asked_load){.rate = NAN, .burstiness = 1};
     if (load && load->kind == NODE_MAP)
         return read_load(load, "request_rate", out, e);
     for (uint32_t i = 0; phases && phases->kind == NODE_LIST && i < phases->n; i++) {
@@ -226,7 +227,7 @@ static enum st load_of(const struct node *map, struct load *out, struct err *e)
 
 /* Of a table without input_config: both programs name their folder after the load,
  * "model-openai-chat-concurrency8" or "...-request_rate4.0". */
-static void load_of_folder(struct arena *a, const char *path, struct load *out)
+static void load_of_folder(struct arena *a, const char *path, struct asked_load *out)
 {
     static const char rate[] = "-request_rate", concurrency[] = "-concurrency";
     const char *name = fs_base(fs_dir(a, path)), *at;
@@ -261,7 +262,7 @@ static enum st length_of(const struct node *map, const char *usage, const char *
     return *out > 0 ? ST_OK : aiperf_value(map, counted, "avg", out, e);
 }
 
-static enum st check_load(const char *path, const struct load *l, struct err *e)
+static enum st check_load(const char *path, const struct asked_load *l, struct err *e)
 {
     if (!isnan(l->rate) || (l->concurrency > 0 && l->concurrency <= CONCURRENCY_MOST))
         return ST_OK;
@@ -278,7 +279,7 @@ static enum st read_map(struct arena *a, const char *path, const struct node *ma
 {
     double count, failed;
     struct observed_means m = {0};
-    struct load load;
+    struct asked_load load;
     TRY(aiperf_value(map, "request_count", "avg", &count, e));
     TRY(aiperf_value(map, "error_request_count", "avg", &failed, e));
     TRY(aiperf_value(map, "request_throughput", "avg", &m.rate, e));

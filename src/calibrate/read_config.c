@@ -22,7 +22,7 @@ static const struct node *map_at(const struct node *map, const char *path)
 }
 
 /* A type of load that has neither rates nor a concurrency; NULL = it has. "constant" draws its gaps
- * too (enum arrivals). */
+ * too (enum arrival_spacing). */
 static const char *other_load(const struct node *config)
 {
     static const char *const known[] = {"constant", "poisson", "concurrent"};

@@ -84,10 +84,10 @@ static const char *const remarks[] = {"engine_settings_stated",
 /* ---- other names ----------------------------------------------------------------------------- */
 
 /* Those of vLLM's options and of inference-perf's configuration. */
-struct alias {
+struct option_alias {
     const char *other, *name;
 };
-static const struct alias experiment_aliases[] = {
+static const struct option_alias experiment_aliases[] = {
     {"tensor_parallelism", "tensor_parallel"},
     {"tensor_parallel_size", "tensor_parallel"},
     {"tp", "tensor_parallel"},
@@ -105,7 +105,7 @@ static const struct alias experiment_aliases[] = {
     {"model_name", "model"},
     {"hardware", "gpu"},
 };
-static const struct alias prompts_aliases[] = {
+static const struct option_alias prompts_aliases[] = {
     {"num_groups", "groups"},
     {"num_unique_system_prompts", "groups"},
     {"num_prompts_per_group", "prompts_per_group"},
@@ -128,8 +128,8 @@ static bool same_scalar(struct arena *a, const struct node *x, const struct node
 }
 
 /* ST_INPUT where both names stand, with different values. */
-static enum st rename_all(struct arena *a, struct node *map, const struct alias *list, size_t n,
-                          struct err *e)
+static enum st rename_all(struct arena *a, struct node *map, const struct option_alias *list,
+                          size_t n, struct err *e)
 {
     for (size_t i = 0; i < n; i++) {
         struct node *other = node_find(map, list[i].other);
@@ -175,7 +175,7 @@ static bool in_fields(const char *key, const struct fields *f)
     return false;
 }
 
-static bool in_aliases(const char *key, const struct alias *list, size_t n)
+static bool in_aliases(const char *key, const struct option_alias *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(key, list[i].other) == 0)
@@ -184,7 +184,7 @@ static bool in_aliases(const char *key, const struct alias *list, size_t n)
 }
 
 static void doubt_unknown(struct arena *a, const struct node *map, const struct fields *f,
-                          const struct alias *aliases, size_t n, const char *of,
+                          const struct option_alias *aliases, size_t n, const char *of,
                           struct experiment *x)
 {
     for (uint32_t i = 0; i < map->n; i++) {
@@ -218,12 +218,12 @@ static void doubt_missing(struct arena *a, const struct stated *s, struct experi
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static enum st arrivals_of(const struct node *map, const char *said, enum arrivals *out,
+static enum st arrivals_of(const struct node *map, const char *said, enum arrival_spacing *out,
                            struct err *e)
 {
     static const struct {
         const char *begins;
-        enum arrivals kind;
+        enum arrival_spacing kind;
     } known[] = {{"constant", POISSON}, {"evenly", EVEN}, {"fixed", EVEN}, {"poisson", POISSON}};
     for (size_t i = 0; i < N(known); i++) {
         if (strncasecmp(said, known[i].begins, strlen(known[i].begins)) == 0) {

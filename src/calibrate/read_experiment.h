@@ -20,12 +20,12 @@ struct prompts {
 /* inference-perf's "constant" draws exponential gaps too, and scales them so that they last as long
  * as the stage (its ConstantLoadTimer, in every version seen). Its records show it: from the first
  * request to the last 599.61 to 599.96 s of 600 passed at 8/s, where even gaps are 599.875. */
-enum arrivals { EVEN, POISSON };
+enum arrival_spacing { EVEN, POISSON };
 
 struct experiment {
     const char *path;
     struct observed_settings settings;
-    enum arrivals arrivals;
+    enum arrival_spacing arrivals;
     bool ignore_eos;
     const char
         *load; /* a kind of load without rates or concurrency: requests alone tell; or NULL */

@@ -25,24 +25,24 @@ bool observed_is_inference_perf(struct arena *a, const char *path)
  */
 
 /* What inference-perf writes of a quantity, in s or tokens. */
-struct summary {
+struct perf_summary {
     double mean, min, p1, p5, p10, p25, median, p75, p90, p95, p99, max;
 };
 
 /* Which percentiles there are, its configuration says. */
 #define QUANTITY .min = 0, .max = 1e9, .optional = true
 static const struct field summary_rows[] = {
-    FIELD(struct summary, mean, QUANTITY),   FIELD(struct summary, min, QUANTITY),
-    FIELD(struct summary, p1, QUANTITY),     FIELD(struct summary, p5, QUANTITY),
-    FIELD(struct summary, p10, QUANTITY),    FIELD(struct summary, p25, QUANTITY),
-    FIELD(struct summary, median, QUANTITY), FIELD(struct summary, p75, QUANTITY),
-    FIELD(struct summary, p90, QUANTITY),    FIELD(struct summary, p95, QUANTITY),
-    FIELD(struct summary, p99, QUANTITY),    FIELD(struct summary, max, QUANTITY),
+    FIELD(struct perf_summary, mean, QUANTITY),   FIELD(struct perf_summary, min, QUANTITY),
+    FIELD(struct perf_summary, p1, QUANTITY),     FIELD(struct perf_summary, p5, QUANTITY),
+    FIELD(struct perf_summary, p10, QUANTITY),    FIELD(struct perf_summary, p25, QUANTITY),
+    FIELD(struct perf_summary, median, QUANTITY), FIELD(struct perf_summary, p75, QUANTITY),
+    FIELD(struct perf_summary, p90, QUANTITY),    FIELD(struct perf_summary, p95, QUANTITY),
+    FIELD(struct perf_summary, p99, QUANTITY),    FIELD(struct perf_summary, max, QUANTITY),
 };
-static const struct fields summary_fields = FIELDS(struct summary, summary_rows);
+static const struct fields summary_fields = FIELDS(struct perf_summary, summary_rows);
 
 struct latencies {
-    struct summary request_latency, time_to_first_token;
+    struct perf_summary request_latency, time_to_first_token;
 };
 static const struct field latency_rows[] = {
     FIELD_MAP(struct latencies, request_latency, "request_latency", &summary_fields,
@@ -65,7 +65,7 @@ struct successes {
     int64_t count;
     struct fallbacks client_fallback_requests;
     struct latencies latency;
-    struct summary prompt_len, output_len, prompt_tokens, output_tokens;
+    struct perf_summary prompt_len, output_len, prompt_tokens, output_tokens;
 };
 static const struct field success_rows[] = {
     FIELD(struct successes, count, .min = 0, .max = MOST_REQUESTS),
@@ -96,7 +96,7 @@ static const struct field lifecycle_rows[] = {
 };
 static const struct fields lifecycle_fields = FIELDS(struct lifecycle, lifecycle_rows);
 
-static struct observed_series series_of(const struct summary *s)
+static struct observed_series series_of(const struct perf_summary *s)
 {
     return (struct observed_series){.mean = s->mean,
                                     .at = {[OBSERVED_P10] = s->p10,
@@ -108,7 +108,7 @@ static struct observed_series series_of(const struct summary *s)
 }
 
 /* Quantile function of a summary, linear between what it has; NAN where it has nothing. */
-static double quantile(const struct summary *s, double q)
+static double quantile(const struct perf_summary *s, double q)
 {
     const double at[] = {0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100};
     const double v[] = {s->min, s->p1,  s->p5,  s->p10, s->p25, s->median,
@@ -134,14 +134,15 @@ static int64_t whole(double v)
 
 /* The prompts of the experiment, in the order in which they are sent. hash_ids NULL: none is like
  * another. */
-struct pool {
+struct prompt_pool {
     int64_t n;
     int64_t *length;
     int64_t **hash_ids;
 };
 
 /* Values of a distribution in no order: each of n equal parts of it has one. */
-static int64_t *shuffled(struct arena *a, const struct summary *s, int64_t n, const char *stream)
+static int64_t *shuffled(struct arena *a, const struct perf_summary *s, int64_t n,
+                         const char *stream)
 {
     struct rng r = rng_stream(0, stream);
     int64_t *v = arena_array(a, int64_t, n);
@@ -157,11 +158,11 @@ static int64_t *shuffled(struct arena *a, const struct summary *s, int64_t n, co
 
 /* Groups take turns; whole pieces of the system prompt are shared in a group. Without groups each
  * of the n requests has a prompt of its own. */
-static struct pool make_pool(struct arena *a, const struct prompts *p, const struct summary *length,
-                             int64_t n)
+static struct prompt_pool make_pool(struct arena *a, const struct prompts *p,
+                                    const struct perf_summary *length, int64_t n)
 {
     const int64_t all = p->groups * p->prompts_per_group;
-    struct pool out = {.n = p->groups && all < n ? all : n};
+    struct prompt_pool out = {.n = p->groups && all < n ? all : n};
     out.length = shuffled(a, length, out.n, "calibrate.prompts");
     if (!p->groups)
         return out;
@@ -178,13 +179,13 @@ static struct pool make_pool(struct arena *a, const struct prompts *p, const str
     return out;
 }
 
-static bool known(const struct summary *s)
+static bool known(const struct perf_summary *s)
 {
     return !isnan(quantile(s, 50));
 }
 
 /* Lengths are in experiment.json or in the stage. */
-static enum st check_lengths(const struct experiment *x, const struct summary *prompt,
+static enum st check_lengths(const struct experiment *x, const struct perf_summary *prompt,
                              const struct successes *done, struct err *e)
 {
     const char *missing = NULL, *plan = NULL;
@@ -206,12 +207,12 @@ static enum st check_lengths(const struct experiment *x, const struct summary *p
 
 /* Lengths of prompts and answers as the server counted them (prompt_tokens, output_tokens), else as
  * the client did (prompt_len, output_len), or as a version without the others names them. */
-static struct summary prompts_of(const struct successes *s)
+static struct perf_summary prompts_of(const struct successes *s)
 {
     return known(&s->prompt_tokens) ? s->prompt_tokens : s->prompt_len;
 }
 
-static const struct summary *answers_of(const struct successes *s)
+static const struct perf_summary *answers_of(const struct successes *s)
 {
     return known(&s->output_tokens) ? &s->output_tokens : &s->output_len;
 }
@@ -228,9 +229,9 @@ static bool server_counted(const struct successes *s)
  * the length that was asked for, but a client that counts the tokens of its text again finds fewer
  * where the text has less (special tokens, spaces), or more. Short answers are judged by P1, where
  * the record has it: it lasts as long as a first token and its share of the median's decode. */
-static bool lengths_refuted(const struct summary *length, const struct latencies *of)
+static bool lengths_refuted(const struct perf_summary *length, const struct latencies *of)
 {
-    const struct summary *e2e = &of->request_latency;
+    const struct perf_summary *e2e = &of->request_latency;
     const bool p1 = !isnan(length->p1) && !isnan(e2e->p1);
     const double q = p1 ? 1 : 10, part = quantile(length, q) / length->median;
     const double ttft = isnan(of->time_to_first_token.median) ? 0 : of->time_to_first_token.median;
@@ -239,7 +240,7 @@ static bool lengths_refuted(const struct summary *length, const struct latencies
            quantile(e2e, q) / e2e->median > 1.5 * (first + (1 - first) * part);
 }
 
-static bool as_asked(const struct summary *length, double asked)
+static bool as_asked(const struct perf_summary *length, double asked)
 {
     return fabs(quantile(length, 50) - asked) <= 0.03 * asked + 1 &&
            quantile(length, 10) >= 0.95 * asked - 1;
@@ -255,7 +256,7 @@ static bool heeds_ignore_eos(const struct experiment *x, const struct lifecycle 
         return false;
     for (size_t i = 0; i < n; i++) {
         const struct successes *s = &l[i].successes;
-        const struct summary *counted = answers_of(s);
+        const struct perf_summary *counted = answers_of(s);
         if (s->count == 0 || !known(counted))
             continue;
         if (server_counted(s))
@@ -272,7 +273,7 @@ static int64_t *output_lengths(struct arena *a, const struct experiment *x,
                                const struct successes *s, bool heeded, int64_t n,
                                struct observed_stage *out)
 {
-    const struct summary *counted = answers_of(s);
+    const struct perf_summary *counted = answers_of(s);
     const double asked = (double)x->prompts.output_tokens_asked;
     if (!known(counted)) {
         observed_note(a, out,
@@ -301,7 +302,7 @@ static int64_t *output_lengths(struct arena *a, const struct experiment *x,
     return v;
 }
 
-static struct workload_request request_at(double s, int64_t id, const struct pool *pool,
+static struct workload_request request_at(double s, int64_t id, const struct prompt_pool *pool,
                                           int64_t output_tokens)
 {
     int64_t k = id % pool->n, ns = ns_from_s(s);
@@ -317,7 +318,7 @@ static struct workload_request request_at(double s, int64_t id, const struct poo
 }
 
 /* Seconds from the first. Drawn gaps are scaled so that together they last as long as the stage. */
-static void draw_arrivals(enum arrivals kind, double rate, int draw, double *at, int64_t n)
+static void draw_arrivals(enum arrival_spacing kind, double rate, int draw, double *at, int64_t n)
 {
     struct rng gaps = rng_stream((uint64_t)draw, "calibrate.arrivals");
     double sum = 0;
@@ -339,7 +340,7 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
     const struct successes *done = &l->successes;
     const double planned_length =
         (double)(x->prompts.system_prompt_tokens + x->prompts.question_tokens);
-    struct summary length = prompts_of(done);
+    struct perf_summary length = prompts_of(done);
     TRY(check_lengths(x, &length, done, e));
     if (!known(&length)) {
         length.median = planned_length;
@@ -356,7 +357,7 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
         return err_set(e, ST_INPUT, "%s: stages: %g s at %g/s are %g requests", x->path,
                        planned->duration, planned->rate, want);
     const int64_t n = (int64_t)(want + 0.5);
-    const struct pool pool = make_pool(a, &x->prompts, &length, n);
+    const struct prompt_pool pool = make_pool(a, &x->prompts, &length, n);
     if (!planned->concurrency && fabs((double)counted - want) > 0.02 * want + 2)
         observed_note(a, out,
                       "%lld requests are counted, and %g s at %g/s are %lld: as many are simulated",

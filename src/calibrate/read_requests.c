@@ -11,7 +11,7 @@ static const size_t MOST_BYTES = (size_t)1 << 30;
 static const double MOST = 1e12;
 
 /* A request as the client counted, and the server: 0 = it does not say. */
-struct entry {
+struct counted_row {
     struct observed_row row;
     int64_t prompt, output;
 };
@@ -53,14 +53,15 @@ static void read_times(const struct node *info, struct observed_row *r)
     }
 }
 
-static enum st read_entry(const struct node *item, struct entry *out, struct err *e)
+static enum st read_entry(const struct node *item, struct counted_row *out, struct err *e)
 {
     struct observed_row *r = &out->row;
     if (item->kind != NODE_MAP)
         return node_err(item, ST_INPUT, e, "expected an object, got %s",
                         node_kind_name(item->kind));
     const struct node *error = node_find(item, "error"), *info = node_find(item, "info");
-    *out = (struct entry){.row = {.ok = !error || error->kind == NODE_NULL, .cached_tokens = -1}};
+    *out = (struct counted_row){
+        .row = {.ok = !error || error->kind == NODE_NULL, .cached_tokens = -1}};
     TRY(node_get_double(item, "start_time", -MOST, MOST, &r->arrival_s, e));
     TRY(node_get_double(item, "end_time", -MOST, MOST, &r->end_s, e));
     r->prompt_tokens =
@@ -80,7 +81,7 @@ static enum st read_entry(const struct node *item, struct entry *out, struct err
 
 static int by_start(const void *pa, const void *pb)
 {
-    const struct entry *a = pa, *b = pb;
+    const struct counted_row *a = pa, *b = pb;
     return (a->row.arrival_s > b->row.arrival_s) - (a->row.arrival_s < b->row.arrival_s);
 }
 
@@ -92,7 +93,7 @@ static enum st read_list(struct arena *a, const char *path, struct sv text, stru
     TRY(json_parse(a, arena_str(a, path), text, &limits, &list, e));
     if (list->kind != NODE_LIST)
         return node_err(list, ST_INPUT, e, "expected a list, got %s", node_kind_name(list->kind));
-    struct entry *all = arena_array(a, struct entry, list->n);
+    struct counted_row *all = arena_array(a, struct counted_row, list->n);
     *out = (struct requests){.rows = arena_array(a, struct observed_row, list->n),
                              .n = list->n,
                              .usage = list->n > 0,

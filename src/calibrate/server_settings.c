@@ -105,12 +105,12 @@ enum st server_settings_of(struct arena *a, const struct server_log *l, struct s
 
 /* ---- by their keys ------------------------------------------------------------------------- */
 
-struct counted {
+struct counted_setting {
     const char *key;
     size_t at;
 };
 #define AT(m) offsetof(struct observed_settings, m)
-static const struct counted counts[] = {
+static const struct counted_setting counts[] = {
     {"parallel.tp", AT(tp)},
     {"parallel.pp", AT(pp)},
     {"parallel.ep", AT(ep)},
@@ -122,7 +122,7 @@ static const struct counted counts[] = {
     {"scheduler.graph_tokens", AT(graph_tokens)},
 };
 enum { COUNTS = sizeof counts / sizeof *counts };
-static const struct counted texts[] = {
+static const struct counted_setting texts[] = {
     {"scheduler.cuda_graphs", AT(cuda_graphs)},
     {"model.dtype", AT(weights)},
     {"model.kv_dtype", AT(kv)},
@@ -168,7 +168,7 @@ static enum st differ(const char *path, const char *log, const char *key, const 
     return err_hint(e, "the log is of another server than the record");
 }
 
-static enum st merge_count(const char *path, const char *log, const struct counted *c,
+static enum st merge_count(const char *path, const char *log, const struct counted_setting *c,
                            const struct observed_settings *s, struct observed_settings *all,
                            struct err *e)
 {
@@ -183,7 +183,7 @@ static enum st merge_count(const char *path, const char *log, const struct count
     return ST_OK;
 }
 
-static enum st merge_text(const char *path, const char *log, const struct counted *c,
+static enum st merge_text(const char *path, const char *log, const struct counted_setting *c,
                           const struct observed_settings *s, struct observed_settings *all,
                           struct err *e)
 {

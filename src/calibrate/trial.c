@@ -68,7 +68,7 @@ static struct predictor uneven_of(struct arena *a, const struct predictor *p, co
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-struct serving {
+struct trial_serving {
     const struct workload *w;
     const int64_t *arrival_ns; /* NULL = those of w */
     int64_t warmup;
@@ -83,7 +83,7 @@ struct serving {
 
 static enum st next_request(void *self, struct workload_request *out, struct err *e)
 {
-    struct serving *s = self;
+    struct trial_serving *s = self;
     (void)e;
     if (s->next == s->w->n)
         return ST_END;
@@ -98,7 +98,7 @@ static enum st next_request(void *self, struct workload_request *out, struct err
 
 static void take_row(void *self, const struct run_request *r)
 {
-    struct serving *s = self;
+    struct trial_serving *s = self;
     if (s->first_tokens_s)
         s->first_tokens_s[r->request_id] =
             r->status == RUN_OK ? ns_to_s(r->first_token_ns - r->arrival_ns) : (double)NAN;
@@ -122,7 +122,8 @@ static void take_row(void *self, const struct run_request *r)
     s->to_s = fmax(s->to_s, arrival);
 }
 
-static void finish(struct arena *a, struct serving *s, const struct serve_counters *n, bool caching)
+static void finish(struct arena *a, struct trial_serving *s, const struct serve_counters *n,
+                   bool caching)
 {
     struct trial_result *out = s->out;
     for (int m = 0; m < OBSERVED_METRICS; m++)
@@ -160,7 +161,8 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
     if (f->first_use_s > 0)
         even = predictor_first_use(scratch, &even, f->first_use_s, f->first_use_s);
     const struct predictor p = uneven_of(scratch, &even, f, theta_spread(t));
-    struct serving s = {.w = &stage->w, .warmup = stage->warmup, .from_s = INFINITY, .out = out};
+    struct trial_serving s = {
+        .w = &stage->w, .warmup = stage->warmup, .from_s = INFINITY, .out = out};
     if (f->draw > 0 && stage->drawn_ns)
         s.arrival_ns = stage->drawn_ns + (size_t)(f->draw - 1) * stage->w.n;
     for (int m = 0; m < OBSERVED_METRICS; m++)

@@ -17,7 +17,7 @@ enum {
 /* ---- memory ---- */
 
 /* A few pieces at a time: read on the caller's thread, packed by all, written in order. */
-struct batch {
+struct page_batch {
     struct capsule_page *pages;
     size_t n;
     char *plain[BATCH], *packed[BATCH];
@@ -28,7 +28,7 @@ struct batch {
 
 static void *pack(void *user)
 {
-    struct batch *b = user;
+    struct page_batch *b = user;
     ZSTD_CCtx *zstd = ZSTD_createCCtx();
     if (!zstd)
         b->failed = true;
@@ -49,7 +49,7 @@ static void *pack(void *user)
     return NULL;
 }
 
-static void pack_all(struct batch *b)
+static void pack_all(struct page_batch *b)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t threads[THREADS];
@@ -72,7 +72,7 @@ struct packing {
     uint64_t at;
 };
 
-static enum st put_batch(struct packing *k, struct batch *b, struct err *e)
+static enum st put_batch(struct packing *k, struct page_batch *b, struct err *e)
 {
     for (size_t i = 0; i < b->n; i++)
         TRY(k->from->page(k->from->user, k->after, &b->pages[i], b->plain[i], e));
@@ -90,7 +90,7 @@ static enum st put_batch(struct packing *k, struct batch *b, struct err *e)
 
 static enum st put_pieces(struct packing *k, struct capsule_page *pages, size_t n, struct err *e)
 {
-    struct batch b = {0};
+    struct page_batch b = {0};
     size_t room = n < BATCH ? n : BATCH;
     for (size_t i = 0; i < room; i++) {
         b.plain[i] = mem_alloc(CAPSULE_PAGE_BYTES);

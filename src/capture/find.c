@@ -57,14 +57,14 @@ static bool is_further(const struct launch_progress *x, const struct launch_prog
     return x->launched > than->launched;
 }
 
-struct finding {
+struct region_search {
     struct launch_progress progress;      /* the furthest */
     const char *captured, *second;        /* names */
     const char *unended, *refused, *hint; /* hint: of refused; NULL = none */
     size_t spools;
 };
 
-static void look(struct arena *a, const char *recording, const char *name, struct finding *f)
+static void look(struct arena *a, const char *recording, const char *name, struct region_search *f)
 {
     const char *dir = fs_join(a, recording, name), *why, *hint;
     struct launch_progress progress;
@@ -112,7 +112,7 @@ static enum st no_graph(const struct launch_progress *x, const struct capture_re
                     r->profiler ? ", while cuProfilerStart lets it" : "");
 }
 
-static enum st nothing(const struct finding *f, const struct capture_region *r, struct err *e)
+static enum st nothing(const struct region_search *f, const struct capture_region *r, struct err *e)
 {
     const char *what = words_of(r);
     if (f->refused) {
@@ -144,7 +144,7 @@ enum st capture_find(struct arena *a, const char *recording, const struct captur
 {
     const char **names;
     size_t n;
-    struct finding f = {0};
+    struct region_search f = {0};
     TRY(fs_list(a, recording, &names, &n, e));
     for (size_t i = 0; i < n; i++)
         look(a, recording, names[i], &f);

@@ -20,7 +20,7 @@ struct sealing {
 
 /* ---- GPU times ---- */
 
-struct timed { /* an operation of the trace, by correlation */
+struct timed_op { /* an operation of the trace, by correlation */
     uint32_t correlation;
     uint64_t graph_node;
     size_t i;
@@ -28,7 +28,7 @@ struct timed { /* an operation of the trace, by correlation */
 
 static int by_launch(const void *x, const void *y)
 {
-    const struct timed *a = x, *b = y;
+    const struct timed_op *a = x, *b = y;
     if (a->correlation != b->correlation)
         return a->correlation < b->correlation ? -1 : 1;
     if (a->graph_node != b->graph_node)
@@ -71,7 +71,7 @@ static bool agrees(const struct sealing *s, const struct capsule_op *o, size_t i
                       capsule_text(&s->c, s->c.functions[l->function].name));
 }
 
-static void take(struct sealing *s, struct capsule_op *o, const struct timed *v)
+static void take(struct sealing *s, struct capsule_op *o, const struct timed_op *v)
 {
     o->start_ns = s->t->ops.start_ns[v->i] - s->start_ns;
     o->end_ns = s->t->ops.end_ns[v->i] - s->start_ns;
@@ -80,7 +80,7 @@ static void take(struct sealing *s, struct capsule_op *o, const struct timed *v)
 
 /* Operations [from, to) share one launch. A graph's records are in the order of its nodes; they are
  * taken only if all agree. */
-static void join(struct sealing *s, size_t from, size_t to, const struct timed *v, size_t n)
+static void join(struct sealing *s, size_t from, size_t to, const struct timed_op *v, size_t n)
 {
     size_t work = 0, k = 0;
     for (size_t i = from; i < to; i++)
@@ -96,17 +96,17 @@ static void join(struct sealing *s, size_t from, size_t to, const struct timed *
             take(s, &s->ops[i], &v[k++]);
 }
 
-static struct timed *sorted_ops(struct arena *a, const struct trace *t)
+static struct timed_op *sorted_ops(struct arena *a, const struct trace *t)
 {
-    struct timed *v = arena_array(a, struct timed, t->ops.n);
+    struct timed_op *v = arena_array(a, struct timed_op, t->ops.n);
     for (size_t i = 0; i < t->ops.n; i++)
-        v[i] =
-            (struct timed){t->ops.correlation[i], t->ops.graph_node ? t->ops.graph_node[i] : 0, i};
+        v[i] = (struct timed_op){t->ops.correlation[i],
+                                 t->ops.graph_node ? t->ops.graph_node[i] : 0, i};
     qsort(v, t->ops.n, sizeof *v, by_launch);
     return v;
 }
 
-static size_t first_of(const struct timed *v, size_t n, uint32_t correlation)
+static size_t first_of(const struct timed_op *v, size_t n, uint32_t correlation)
 {
     size_t low = 0, high = n;
     while (low < high) {
@@ -122,7 +122,7 @@ static size_t first_of(const struct timed *v, size_t n, uint32_t correlation)
 static void add_times(struct sealing *s)
 {
     size_t n = s->t->ops.n;
-    const struct timed *v = sorted_ops(s->a, s->t);
+    const struct timed_op *v = sorted_ops(s->a, s->t);
     for (size_t from = 0, to; from < s->c.n_ops; from = to) {
         uint32_t correlation = s->ops[from].correlation;
         for (to = from + 1; to < s->c.n_ops && s->ops[to].correlation == correlation;)
@@ -151,14 +151,14 @@ static bool is_inside(const struct sealing *s, const struct trace_range *r)
            r->start_ns < s->end_ns;
 }
 
-struct placed { /* a range of the capsule, and where it is in the trace */
+struct placed_range { /* a range of the capsule, and where it is in the trace */
     const struct trace_range *r;
     uint32_t depth;
 };
 
 static int by_start(const void *x, const void *y)
 {
-    const struct placed *a = x, *b = y;
+    const struct placed_range *a = x, *b = y;
     if (a->r->start_ns != b->r->start_ns)
         return a->r->start_ns < b->r->start_ns ? -1 : 1;
     return a->r < b->r ? -1 : a->r > b->r;
@@ -173,14 +173,14 @@ static uint32_t depth_of(const struct trace *t, size_t i)
     return depth;
 }
 
-static void add_ranges(struct sealing *s, struct placed **out)
+static void add_ranges(struct sealing *s, struct placed_range **out)
 {
     const struct trace *t = s->t;
     size_t n = 0;
-    struct placed *v = arena_array(s->a, struct placed, t->n_ranges);
+    struct placed_range *v = arena_array(s->a, struct placed_range, t->n_ranges);
     for (size_t i = 0; i < t->n_ranges; i++)
         if (is_inside(s, &t->ranges[i]))
-            v[n++] = (struct placed){&t->ranges[i], depth_of(t, i)};
+            v[n++] = (struct placed_range){&t->ranges[i], depth_of(t, i)};
     qsort(v, n, sizeof *v, by_start);
     struct capsule_range *ranges = arena_array(s->a, struct capsule_range, n);
     for (size_t i = 0; i < n; i++)
@@ -197,12 +197,12 @@ static void add_ranges(struct sealing *s, struct placed **out)
 }
 
 /* The innermost range around the call of each operation, on its thread. */
-static void name_ops(struct sealing *s, const struct placed *v)
+static void name_ops(struct sealing *s, const struct placed_range *v)
 {
     const struct trace_calls *calls = &s->t->calls;
-    struct timed *by = arena_array(s->a, struct timed, calls->n);
+    struct timed_op *by = arena_array(s->a, struct timed_op, calls->n);
     for (size_t i = 0; i < calls->n; i++)
-        by[i] = (struct timed){calls->correlation[i], 0, i};
+        by[i] = (struct timed_op){calls->correlation[i], 0, i};
     qsort(by, calls->n, sizeof *by, by_launch);
     for (size_t i = 0; i < s->c.n_ops; i++) {
         struct capsule_op *o = &s->ops[i];
@@ -224,7 +224,7 @@ static void name_ops(struct sealing *s, const struct placed *v)
 static void add_walls(struct sealing *s, const char *range)
 {
     const struct trace *t = s->t;
-    struct placed *v = arena_array(s->a, struct placed, t->n_ranges);
+    struct placed_range *v = arena_array(s->a, struct placed_range, t->n_ranges);
     size_t n = 0, n_walls = 0;
     for (size_t i = 0; i < t->n_ranges; i++)
         if (t->ranges[i].style == TRACE_PUSH_POP && !t->ranges[i].open &&
@@ -273,7 +273,7 @@ static const char *range_name(struct sealing *s)
 
 static void join_spool(struct sealing *s)
 {
-    struct placed *ranges;
+    struct placed_range *ranges;
     struct capsule_op *ops = arena_copy(s->a, s->c.ops, s->c.n_ops * sizeof *ops);
     s->ops = ops;
     s->start_ns = s->c.facts->start_ns;

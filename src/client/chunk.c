@@ -6,7 +6,7 @@
 #include "text/json.h"
 
 /* Position of the reader in the object. */
-enum place {
+enum chunk_place {
     OUTSIDE,
     ROOT,
     CHOICES,
@@ -26,7 +26,7 @@ enum place {
     ELSEWHERE
 };
 
-enum field {
+enum chunk_field {
     NOTHING,
     TEXT,
     REASONING,
@@ -47,11 +47,11 @@ enum field {
     ROLE,
 };
 
-static const struct member {
-    enum place in;
+static const struct chunk_member {
+    enum chunk_place in;
     const char *key;
-    enum place inside; /* when the value is a list or a map */
-    enum field field;  /* when it is neither */
+    enum chunk_place inside; /* when the value is a list or a map */
+    enum chunk_field field;  /* when it is neither */
 } members[] = {
     {ROOT, "choices", CHOICES, NOTHING},
     {ROOT, "usage", USAGE, NOTHING},
@@ -120,7 +120,7 @@ static const struct member {
 };
 
 /* Events of the Responses API. */
-static const struct event {
+static const struct responses_event {
     const char *type;
     bool text, reasoning; /* its delta is text that the model wrote */
     const char *finish;   /* it ends the stream, for this reason unless it says another */
@@ -148,14 +148,15 @@ struct parse {
     struct stream_chunk *c;
     struct buf *text;
     struct chunk_ids *ids;
-    enum place at[DEPTH];
+    enum chunk_place at[DEPTH];
     int depth;
-    const struct member *member; /* member whose value comes next; NULL = ignored */
+    const struct chunk_member *member; /* member whose value comes next; NULL = ignored */
     int choices;
-    const struct member *reasoned; /* member with the reasoning text: some servers send it twice */
+    const struct chunk_member
+        *reasoned; /* member with the reasoning text: some servers send it twice */
     bool has_usage;
     bool suspect; /* it is an error if it has neither a choice nor usage */
-    const struct event *event;
+    const struct responses_event *event;
     size_t event_text; /* bytes of its delta */
     int64_t total_tokens;
 };
@@ -282,7 +283,7 @@ static enum st take_reasoning(struct parse *p, enum json_event ev, struct err *e
 /* A value that is neither list nor map. */
 static enum st take_value(struct parse *p, enum json_event ev, struct err *e)
 {
-    const enum place in = p->depth > 0 ? p->at[p->depth - 1] : OUTSIDE;
+    const enum chunk_place in = p->depth > 0 ? p->at[p->depth - 1] : OUTSIDE;
     if (in == TOKEN_IDS && ev == JSON_INT) {
         int64_t id = json_int(p->r);
         vec_push(p->ids, id >= 0 && id <= INT32_MAX ? (int32_t)id : -1);
@@ -341,7 +342,7 @@ static enum st take_value(struct parse *p, enum json_event ev, struct err *e)
 }
 
 /* Where a list or map without a row of its own leads. */
-static enum place inside_of(enum place in, bool map)
+static enum chunk_place inside_of(enum chunk_place in, bool map)
 {
     if (in == ROOT || in == ASIDE)
         return map ? ASIDE : ELSEWHERE;
@@ -350,7 +351,7 @@ static enum place inside_of(enum place in, bool map)
 
 static void enter(struct parse *p, enum json_event ev)
 {
-    enum place in = p->depth ? p->at[p->depth - 1] : OUTSIDE, to;
+    enum chunk_place in = p->depth ? p->at[p->depth - 1] : OUTSIDE, to;
     const bool map = ev == JSON_MAP_BEGIN;
     if (p->member)
         to = p->member->inside;
@@ -365,7 +366,7 @@ static void enter(struct parse *p, enum json_event ev)
     p->at[p->depth++] = to;
 }
 
-static const struct member *find_member(const struct parse *p)
+static const struct chunk_member *find_member(const struct parse *p)
 {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (members[i].in == p->at[p->depth - 1] && sv_eq(json_text(p->r), members[i].key))
@@ -414,7 +415,7 @@ void chunk_cut_text(struct buf *text, size_t n)
 /* What an event of the Responses API is, by its type. */
 static void conclude_event(struct parse *p)
 {
-    const struct event *v = p->event;
+    const struct responses_event *v = p->event;
     struct stream_chunk *c = p->c;
     if (p->event_text > 0 && !(v && v->text)) {
         chunk_cut_text(p->text, p->text->n - p->event_text);

@@ -32,19 +32,19 @@ enum {
 };
 
 /* Bytes that one receive callback brought. */
-struct segment {
+struct received_segment {
     int64_t time_ns;
     size_t n;
 };
 
 /* A transfer in flight; reused with its libcurl handle. */
-struct slot {
+struct transfer_slot {
     struct inflight *of;
     CURL *easy;
     size_t request;
     struct response response;
     struct buf in; /* received and not parsed */
-    VEC(struct segment) segments;
+    VEC(struct received_segment) segments;
     bool live, dirty, failing; /* failing: nothing more is kept of the body */
     bool is_stream;            /* the answer is 200 text/event-stream */
     bool encoded;              /* its body has a Content-Encoding, although none was requested */
@@ -67,7 +67,7 @@ struct inflight {
     int64_t curl_due_ns; /* when libcurl must be called; INT64_MAX = never */
     int64_t armed_ns;    /* setting of the timer */
     int64_t sweep_ns;
-    VEC(struct slot *) live, free, dirty;
+    VEC(struct transfer_slot *) live, free, dirty;
     struct inflight_counts counts;
     long upload_bytes; /* libcurl's buffer: the fewest turns that send the largest body */
 };
@@ -91,7 +91,7 @@ struct inflight_counts inflight_counts(const struct inflight *t)
 
 static size_t on_body(char *p, size_t size, size_t n, void *self)
 {
-    struct slot *s = self;
+    struct transfer_slot *s = self;
     int64_t time_ns = inflight_now(s->of);
     n *= size;
     s->last_ns = time_ns;
@@ -107,7 +107,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *self)
         return n;
     }
     buf_add(&s->in, p, n);
-    vec_push(&s->segments, (struct segment){time_ns, n});
+    vec_push(&s->segments, (struct received_segment){time_ns, n});
     if (!s->dirty) {
         s->dirty = true;
         vec_push(&s->of->dirty, s);
@@ -118,7 +118,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *self)
 /* Decides what the body will be, at the blank line that ends the headers. */
 static size_t on_header(char *p, size_t size, size_t n, void *self)
 {
-    struct slot *s = self;
+    struct transfer_slot *s = self;
     static const char encoding[] = "content-encoding:";
     const size_t name = sizeof encoding - 1;
     s->last_ns = inflight_now(s->of);
@@ -165,9 +165,9 @@ static int on_timer(CURLM *multi, long ms, void *self)
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-static struct slot *take_slot(struct inflight *t)
+static struct transfer_slot *take_slot(struct inflight *t)
 {
-    struct slot *s;
+    struct transfer_slot *s;
     if (t->free.n > 0) {
         s = vec_pop(&t->free);
     } else {
@@ -193,9 +193,9 @@ static struct slot *take_slot(struct inflight *t)
     return s;
 }
 
-static void give_slot(struct inflight *t, struct slot *s)
+static void give_slot(struct inflight *t, struct transfer_slot *s)
 {
-    struct slot *last = vec_pop(&t->live);
+    struct transfer_slot *last = vec_pop(&t->live);
     if (last != s) {
         t->live.p[s->at] = last;
         last->at = s->at;
@@ -214,7 +214,7 @@ static void kick(struct inflight *t)
 enum st inflight_send(struct inflight *t, size_t request, struct sv body, struct client_result *r,
                       struct err *e)
 {
-    struct slot *s = take_slot(t);
+    struct transfer_slot *s = take_slot(t);
     if (!s)
         return err_set(e, ST_DEVICE, "libcurl has no memory for another transfer");
     s->request = request;
@@ -242,7 +242,7 @@ enum st inflight_send(struct inflight *t, size_t request, struct sv body, struct
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-static void bound_answer(struct inflight *t, struct slot *s)
+static void bound_answer(struct inflight *t, struct transfer_slot *s)
 {
     const struct client_result *r = s->response.r;
     const int64_t tokens = r->max_tokens, given = t->p->max_chunks;
@@ -264,7 +264,7 @@ static void bound_answer(struct inflight *t, struct slot *s)
 }
 
 /* Parses what arrived since the last call. */
-static void parse(struct inflight *t, struct slot *s)
+static void parse(struct inflight *t, struct transfer_slot *s)
 {
     struct client_result *r = s->response.r;
     const bool was_done = r->done;
@@ -273,7 +273,7 @@ static void parse(struct inflight *t, struct slot *s)
     if (!s->is_stream)
         return; /* kept whole, for conclude() */
     for (size_t i = 0; i < s->segments.n; i++) {
-        struct segment g = s->segments.p[i];
+        struct received_segment g = s->segments.p[i];
         s->failing |= !response_bytes(&s->response, g.time_ns, s->in.p + at, g.n);
         at += g.n;
     }
@@ -286,7 +286,7 @@ static void parse(struct inflight *t, struct slot *s)
         bound_answer(t, s);
 }
 
-static void leave(struct inflight *t, struct slot *s)
+static void leave(struct inflight *t, struct transfer_slot *s)
 {
     long opened = 0;
     curl_easy_getinfo(s->easy, CURLINFO_NUM_CONNECTS, &opened);
@@ -303,8 +303,8 @@ static void leave(struct inflight *t, struct slot *s)
 }
 
 /* The answer is no stream: "<what>: <the message of its error document, or its beginning>". */
-static void tell_answer(struct slot *s, int64_t time_ns, enum run_status status, const char *type,
-                        const char *what)
+static void tell_answer(struct transfer_slot *s, int64_t time_ns, enum run_status status,
+                        const char *type, const char *what)
 {
     struct err e = {0};
     struct stream_chunk c;
@@ -324,7 +324,7 @@ static void tell_answer(struct slot *s, int64_t time_ns, enum run_status status,
     vec_free(&ids);
 }
 
-static void tell_status(struct slot *s, long status, int64_t time_ns)
+static void tell_status(struct transfer_slot *s, long status, int64_t time_ns)
 {
     char type[16], what[200];
     const char *to = NULL;
@@ -347,7 +347,7 @@ static void tell_status(struct slot *s, long status, int64_t time_ns)
     tell_answer(s, time_ns, overload ? RUN_REJECTED : RUN_ERROR, type, what);
 }
 
-static void conclude(struct inflight *t, struct slot *s, CURLcode code)
+static void conclude(struct inflight *t, struct transfer_slot *s, CURLcode code)
 {
     struct client_result *r = s->response.r;
     long status = 0;
@@ -381,7 +381,7 @@ static void collect(struct inflight *t)
     CURLMsg *m;
     int left;
     while ((m = curl_multi_info_read(t->multi, &left)) != NULL) {
-        struct slot *s = NULL;
+        struct transfer_slot *s = NULL;
         CURLcode code = m->data.result;
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&s);
         conclude(t, s, code);
@@ -396,7 +396,7 @@ static enum st between(struct inflight *t, struct err *e)
 static enum st parse_dirty(struct inflight *t, struct err *e)
 {
     for (size_t i = 0; i < t->dirty.n; i++) {
-        struct slot *s = t->dirty.p[i];
+        struct transfer_slot *s = t->dirty.p[i];
         if (!s || !s->live || !s->dirty)
             continue;
         parse(t, s);
@@ -420,7 +420,7 @@ static void sweep(struct inflight *t)
     const int64_t time_ns = inflight_now(t);
     t->sweep_ns = time_ns + SWEEP_NS;
     for (size_t i = t->live.n; i-- > 0;) {
-        struct slot *s = t->live.p[i];
+        struct transfer_slot *s = t->live.p[i];
         if (s->response.r->done) {
             t->watch->done(t->watch->self, s->request);
             if (time_ns - s->done_ns > GRACE_NS || over(p->timeout_s, s->start_ns, time_ns))
@@ -441,7 +441,7 @@ void inflight_cancel(struct inflight *t, const char *why)
 {
     const int64_t time_ns = inflight_now(t);
     while (t->live.n > 0) {
-        struct slot *s = vec_last(&t->live);
+        struct transfer_slot *s = vec_last(&t->live);
         response_fail(&s->response, time_ns, RUN_CANCELLED, "cancelled", "%s", why);
         leave(t, s);
     }
@@ -571,7 +571,7 @@ void inflight_close(struct inflight **self)
     if (!t)
         return;
     for (size_t i = 0; i < t->free.n; i++) {
-        struct slot *s = t->free.p[i];
+        struct transfer_slot *s = t->free.p[i];
         curl_easy_cleanup(s->easy);
         response_free(&s->response);
         buf_free(&s->in);

@@ -4,7 +4,7 @@
  * A transfer ends when its answer is over, fails, or takes longer than the limits of client_params
  * allow; client_result then says how (the table in client/client.h). Transfers and the sockets
  * under them are used again. What is sent when, and whether it is sent again, is the caller's
- * (client/run.c), who hears of everything through inflight_watch: on the thread of
+ * (client/client_loop.c), who hears of everything through inflight_watch: on the thread of
  * inflight_step, and never from within libcurl, so that it may send at once.
  *
  * Times are ns since inflight_start, on the monotonic clock. */

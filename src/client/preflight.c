@@ -62,7 +62,7 @@ static bool change_what_it_names(const struct client_result *r, struct body_para
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* Failures that apply to the whole run, with remedies. */
-static const struct cause {
+static const struct failure_hint {
     const char *type, *hint;
 } causes[] = {
     {"connect", "is it running, and does url name its port?"},

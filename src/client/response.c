@@ -227,17 +227,17 @@ bool response_bytes(struct response *s, int64_t time_ns, const char *p, size_t n
     }
 }
 
-struct chosen {
+struct choice_fields {
     bool finish, role; /* beside those that are neither */
 };
 
-static bool is_chosen(struct chosen which, const struct client_empty *x)
+static bool is_chosen(struct choice_fields which, const struct client_empty *x)
 {
     return (!x->finish || which.finish) && (!x->role || which.role);
 }
 
 /* Puts those chunks without text in their places. */
-static void merge_empties(struct client_result *r, struct chosen which)
+static void merge_empties(struct client_result *r, struct choice_fields which)
 {
     struct client_result old = *r;
     r->chunks.p = NULL;
@@ -266,7 +266,7 @@ static int64_t total_tokens(const struct client_result *r)
 static void judge_empties(struct client_result *r)
 {
     const int64_t total = total_tokens(r);
-    static const struct chosen ways[] = {
+    static const struct choice_fields ways[] = {
         {false, false}, {true, false}, {false, true}, {true, true}};
     for (size_t i = 0; i < r->chunks.n; i++)
         if (r->chunks.p[i].tokens > 0) /* counts are known: nothing to judge */

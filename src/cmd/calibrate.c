@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/log.h"
-#include "calibrate/files.h"
+#include "calibrate/calibration_files.h"
 #include "cmd/commands.h"
 #include "text/fields.h"
 #include "text/table.h"

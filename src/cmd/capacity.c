@@ -17,7 +17,7 @@
 /* One job per seed: bisect (rate 0), or probe that rate. */
 struct seeds_job {
     struct arena *a;
-    const struct probe *probe;
+    const struct rate_probe *probe;
     const struct capacity_params *params;
     double rate;
     const struct capacity_seed *near; /* rates to begin at, by seed; NULL = params' */
@@ -80,11 +80,11 @@ static enum st over_seeds(struct seeds_job *j, const char *what, int64_t workers
 
 /* The system under test: the simulator, or a real engine. */
 struct asked {
-    struct probe probe;
+    struct rate_probe probe;
     struct capacity_params params;
     int64_t workers; /* seeds in parallel */
     /* The same system under a workload of so many times the requests; NULL = it has one length. */
-    enum st (*lengthen)(void *self, int64_t times, struct probe *out, struct err *e);
+    enum st (*lengthen)(void *self, int64_t times, struct rate_probe *out, struct err *e);
     void *self;
     int64_t long_run; /* at most so many times */
     struct job_setup setup;
@@ -104,7 +104,7 @@ static enum st go_on(struct job_context *c, const struct asked *q, struct capaci
     params.step = LONG_RUN_BRACKET;
     for (int64_t times = LONG_RUN_STEP; times <= q->long_run && !r->long_run.settled;
          times *= LONG_RUN_STEP) {
-        struct probe probe;
+        struct rate_probe probe;
         struct capacity sum;
         struct capacity_seed *seeds = arena_array(c->a, struct capacity_seed, r->n_seeds);
         struct seeds_job j = {
@@ -261,7 +261,7 @@ static enum st search_and_write(struct job_context *c, struct asked *q,
     return st;
 }
 
-static enum st lengthen(void *self, int64_t times, struct probe *out, struct err *e)
+static enum st lengthen(void *self, int64_t times, struct rate_probe *out, struct err *e)
 {
     struct job_lengths *l = self;
     TRY(job_lengths_open(l, times, e));

@@ -7,12 +7,12 @@
 #include "report/report.h"
 
 /* Result of either kind of comparison. */
-struct result {
+struct compare_result {
     struct comparison *pair; /* NULL = runs */
     struct ab *runs;
 };
 
-static enum verdict verdict_of(const struct result *r)
+static enum verdict verdict_of(const struct compare_result *r)
 {
     return r->pair ? r->pair->verdict : r->runs->verdict;
 }
@@ -25,7 +25,7 @@ static struct node *strings(struct arena *a, const char *const *s, size_t n)
     return list;
 }
 
-static struct node *meta_node(struct job_context *c, const char *id, const struct result *r,
+static struct node *meta_node(struct job_context *c, const char *id, const struct compare_result *r,
                               const struct artifact *art)
 {
     struct arena *a = c->a;
@@ -173,7 +173,7 @@ static enum st hint_at_runs(struct err *e)
 }
 
 /* Compares runs=, or two folders: a real run and its simulation, or two of a kind. */
-static enum st compare_what(struct job_context *c, struct result *r, struct err *e)
+static enum st compare_what(struct job_context *c, struct compare_result *r, struct err *e)
 {
     const struct plan *p = c->plan;
     const char *real = p->compare.real_run_dir, *sim = p->compare.sim_run_dir;
@@ -206,7 +206,7 @@ static enum st compare_what(struct job_context *c, struct result *r, struct err 
     return compare_pair(c, r->pair, e);
 }
 
-static enum st write_all(const struct artifact *art, const struct result *r,
+static enum st write_all(const struct artifact *art, const struct compare_result *r,
                          const struct node *meta, struct err *e)
 {
     struct buf html = {0};
@@ -224,7 +224,7 @@ static enum st write_all(const struct artifact *art, const struct result *r,
     return st;
 }
 
-static enum st compare(struct job_context *c, struct result *r, struct err *e)
+static enum st compare(struct job_context *c, struct compare_result *r, struct err *e)
 {
     TRY(compare_what(c, r, e));
     const char *id, *dir = job_out_dir(c, "comparisons", &id);
@@ -249,7 +249,7 @@ static enum st compare(struct job_context *c, struct result *r, struct err *e)
 
 static int run_compare(struct job_context *c, struct err *e)
 {
-    struct result r = {arena_one(c->a, struct comparison), arena_one(c->a, struct ab)};
+    struct compare_result r = {arena_one(c->a, struct comparison), arena_one(c->a, struct ab)};
     if (compare(c, &r, e) != ST_OK) {
         err_add(e, "compare");
         return err_exit_code(e->st);

@@ -8,7 +8,7 @@
 #include "config/source.h"
 #include "config/when.h"
 
-struct completion {
+struct word_completion {
     struct arena *a;
     struct buf *out;
     const char *const *words;
@@ -25,27 +25,27 @@ static bool begins_with(const char *s, const char *start)
 }
 
 /* `before`: typed prefix that stays, the "+" of a key or the "key=" of a value. */
-static void offer(struct completion *c, const char *before, const char *word, const char *help)
+static void offer(struct word_completion *c, const char *before, const char *word, const char *help)
 {
     const char *full = arena_printf(c->a, "%s%s", before, word);
     if (begins_with(full, c->cur))
         buf_printf(c->out, "%s\t%s\n", full, help ? help : "");
 }
 
-static void offer_commands(struct completion *c)
+static void offer_commands(struct word_completion *c)
 {
     for (enum command k = 0; k < N_COMMANDS; k++)
         offer(c, "", command_name(k), cmd_table[k]->summary);
 }
 
-static void offer_flags(struct completion *c)
+static void offer_flags(struct word_completion *c)
 {
     for (const struct cmd_flag *f = cmd_flags; f->name; f++)
         offer(c, "", f->name, f->help);
 }
 
 /* Offers each word of "init|inspect". */
-static void offer_each(struct completion *c, const char *before, const char *words)
+static void offer_each(struct word_completion *c, const char *before, const char *words)
 {
     while (words && *words) {
         size_t n = strcspn(words, "|");
@@ -62,7 +62,7 @@ static bool reads(const struct cmd *cmd, const struct option *o)
 }
 
 /* The row's help and when it is read. */
-static const char *help_of(struct completion *c, const struct option *o)
+static const char *help_of(struct word_completion *c, const struct option *o)
 {
     struct buf when = {0};
     when_text(&when, o, command_bit(c->cmd->id));
@@ -80,7 +80,7 @@ static bool reads_group(const struct cmd *cmd, const char *group)
     return !option_is_section(group);
 }
 
-static void offer_groups(struct completion *c, const char *before)
+static void offer_groups(struct word_completion *c, const char *before)
 {
     size_t n;
     const char **groups = sources_groups(c->a, &c->sources, &n);
@@ -92,7 +92,7 @@ static void offer_groups(struct completion *c, const char *before)
 
 /* Offers keys up to the next dot, each section once: its rows are not always adjacent in the table.
  */
-static void offer_keys(struct completion *c, const char *before, const char *typed)
+static void offer_keys(struct word_completion *c, const char *before, const char *typed)
 {
     VEC(const char *) sections = {0};
     for (struct option_iter i = {0}; option_next(&i);) {
@@ -118,7 +118,7 @@ static void offer_keys(struct completion *c, const char *before, const char *typ
 }
 
 /* Behind --explain: a whole key. */
-static void offer_plain_keys(struct completion *c)
+static void offer_plain_keys(struct word_completion *c)
 {
     for (struct option_iter i = {0}; option_next(&i);)
         if (reads(c->cmd, i.o))
@@ -128,7 +128,7 @@ static void offer_plain_keys(struct completion *c)
 /* ---- values ---- */
 
 /* head: the part of the word that stays, "key=" or in a sweep "key=a,". */
-static void offer_values(struct completion *c, const char *key, const char *head)
+static void offer_values(struct word_completion *c, const char *key, const char *head)
 {
     size_t n = 0;
     const char **files = sources_options(c->a, &c->sources, key, &n);
@@ -145,7 +145,7 @@ static void offer_values(struct completion *c, const char *key, const char *head
         buf_puts(c->out, ":files\n");
 }
 
-static void offer_setting(struct completion *c)
+static void offer_setting(struct word_completion *c)
 {
     size_t sign = strspn(c->cur, "+~");
     const char *before = arena_strn(c->a, c->cur, sign);
@@ -166,7 +166,7 @@ static void offer_setting(struct completion *c)
 /* ---- words before the last ---- */
 
 /* The program behind "--" is completed by the shell. */
-static bool in_program(const struct completion *c)
+static bool in_program(const struct word_completion *c)
 {
     for (size_t i = 1; c->cmd->program && i + 1 < c->n; i++)
         if (strcmp(c->words[i], "--") == 0)
@@ -174,7 +174,7 @@ static bool in_program(const struct completion *c)
     return false;
 }
 
-static const char *flag_before(const struct completion *c)
+static const char *flag_before(const struct word_completion *c)
 {
     const char *word = c->n > 1 ? c->words[c->n - 2] : "";
     for (const struct cmd_flag *f = cmd_flags; f->name; f++)
@@ -183,7 +183,7 @@ static const char *flag_before(const struct completion *c)
     return "";
 }
 
-static void complete_of_command(struct completion *c)
+static void complete_of_command(struct word_completion *c)
 {
     const char *flag = flag_before(c);
     if (in_program(c))
@@ -205,7 +205,7 @@ void complete_words(struct buf *out, const struct embed_file *embedded, const ch
 {
     if (n == 0)
         return;
-    struct completion c = {
+    struct word_completion c = {
         .a = arena_new(), .out = out, .words = words, .n = n, .cur = words[n - 1]};
     struct err quiet = {0};
     for (size_t i = 1; i + 1 < n; i++) {

@@ -45,7 +45,7 @@ struct node *energy_meta(struct job_context *c, const char *id, const struct art
 
 /* ---- report ---------------------------------------------------------------------------------- */
 
-struct sources {
+struct energy_sources {
     struct power_log power;
     struct full_timing full;
     struct energy_application application;
@@ -72,7 +72,7 @@ enum st energy_read_application(struct job_context *c, struct energy_application
                           energy_log_gpu(c, "gpu", p->energy.gpu), &out->power, e);
 }
 
-static enum st read_sources(struct job_context *c, struct sources *s, struct err *e)
+static enum st read_sources(struct job_context *c, struct energy_sources *s, struct err *e)
 {
     const struct plan *p = c->plan;
     struct arena *a = c->a;
@@ -140,7 +140,7 @@ void energy_print_report(struct job_context *c, const struct energy_report *r, c
 }
 
 static enum st write_report(struct job_context *c, const struct energy_report *r,
-                            const struct sources *s, const char *id, struct artifact *art,
+                            const struct energy_sources *s, const char *id, struct artifact *art,
                             struct err *e)
 {
     struct arena *a = c->a;
@@ -158,7 +158,7 @@ static enum st write_report(struct job_context *c, const struct energy_report *r
 
 static enum st report(struct job_context *c, struct err *e)
 {
-    struct sources s = {0};
+    struct energy_sources s = {0};
     struct energy_report r;
     struct artifact art;
     const char *id, *dir = job_out_dir(c, "energy", &id);

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "capsule/capsule.h"
 #include "cmd/energy.h"
-#include "energy/run.h"
+#include "energy/whole_run.h"
 #include "replay/replay.h"
 #include "replay/timeline.h"
 
@@ -13,7 +13,7 @@ enum { DEFAULT_RUNS = 1000 };
 #define POOLED_BELOW 0.01 /* of the region's time: a class that takes less shares a loop */
 #define ROUND_S      0.02 /* of what is held: long for a launch, short for the window */
 
-struct region {
+struct region_run {
     const char *capsule;
     int gpu;
     struct replay_limits limits;
@@ -182,7 +182,7 @@ static void tell_suspects(const struct replay_kernels *k)
 static enum st replay(void *self, struct arena *a, const struct energy_wish *wish,
                       struct full_timing *full, struct isolated_timing *isolated, struct err *e)
 {
-    struct region *region = self;
+    struct region_run *region = self;
     struct replay_capsule_params p = {
         .dir = region->capsule,
         .task = REPLAY_TIME,
@@ -253,7 +253,7 @@ static struct node *window_node(struct arena *a, const struct energy_window *w)
 }
 
 /* Times of the region and of its operations, summed, in the replay and in the program. */
-static struct node *region_node(struct arena *a, const struct region *region)
+static struct node *region_node(struct arena *a, const struct region_run *region)
 {
     struct node *n = node_new(a, NODE_MAP);
     node_put(a, n, "region_us", node_number(a, region->times.time.median_s * 1e6));
@@ -268,7 +268,7 @@ static struct node *region_node(struct arena *a, const struct region *region)
 }
 
 static struct node *extra_of(struct job_context *c, const struct energy_run *r,
-                             const struct region *region)
+                             const struct region_run *region)
 {
     struct arena *a = c->a;
     struct node *n = node_new(a, NODE_MAP);
@@ -291,7 +291,7 @@ static struct node *extra_of(struct job_context *c, const struct energy_run *r,
 }
 
 static enum st write_all(struct job_context *c, const struct energy_run *r,
-                         const struct region *region, const char *id, struct artifact *art,
+                         const struct region_run *region, const char *id, struct artifact *art,
                          struct err *e)
 {
     struct arena *a = c->a;
@@ -327,13 +327,13 @@ static enum st check_capsule(struct arena *a, const char *dir, struct err *e)
 enum st energy_run_capsule(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
-    struct region region = {.capsule = p->capsule,
-                            .gpu = (int)p->energy.gpu,
-                            .limits = {.total_s = p->replay.timeout_s,
-                                       .kernel_s = p->replay.kernel_timeout_s,
-                                       .stop = &job_stop},
-                            .classes = p->replay.classes.items,
-                            .n_classes = p->replay.classes.n};
+    struct region_run region = {.capsule = p->capsule,
+                                .gpu = (int)p->energy.gpu,
+                                .limits = {.total_s = p->replay.timeout_s,
+                                           .kernel_s = p->replay.kernel_timeout_s,
+                                           .stop = &job_stop},
+                                .classes = p->replay.classes.items,
+                                .n_classes = p->replay.classes.n};
     const struct energy_subject subject = {&region, true, replay};
     struct energy_application application;
     struct energy_run r;

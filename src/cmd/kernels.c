@@ -6,7 +6,7 @@
 #include "cmd/commands.h"
 #include "config/override.h"
 #include "job/job.h"
-#include "kernels/files.h"
+#include "kernels/analysis_files.h"
 #include "kernels/iterations.h"
 #include "kernels/serving.h"
 

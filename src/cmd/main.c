@@ -19,7 +19,7 @@
 #include "text/wrap.h"
 
 /* The parsed command line, before configuration. */
-struct request {
+struct command_request {
     const struct cmd *cmd;
     struct arena *a; /* of overrides that are made here */
     VEC(const char *) words, overrides;
@@ -123,7 +123,7 @@ static const char *alias_of(const struct cmd *c, const char *flag)
     return NULL;
 }
 
-static enum st take_alias(int argc, char **argv, int *i, struct request *r, struct err *e)
+static enum st take_alias(int argc, char **argv, int *i, struct command_request *r, struct err *e)
 {
     const char *key = alias_of(r->cmd, argv[*i]), *value = NULL;
     TRY(flag_value(argc, argv, i, &value, e));
@@ -131,7 +131,7 @@ static enum st take_alias(int argc, char **argv, int *i, struct request *r, stru
     return ST_OK;
 }
 
-static enum st parse(int argc, char **argv, struct request *r, struct err *e)
+static enum st parse(int argc, char **argv, struct command_request *r, struct err *e)
 {
     r->config_dir = usual_config_dir();
     r->cmd = find_command(argv[1]);
@@ -176,7 +176,7 @@ static enum st parse(int argc, char **argv, struct request *r, struct err *e)
 }
 
 /* The file itself must not decide whether this is said. */
-static void tell_unasked(struct request *r, const struct config *c)
+static void tell_unasked(struct command_request *r, const struct config *c)
 {
     bool quiet =
         c->plan.log.level < LOG_INFO && config_origin(c, "log.level") == ORIGIN_COMMAND_LINE;
@@ -189,7 +189,7 @@ static void tell_unasked(struct request *r, const struct config *c)
 static int run_job(void *self, struct arena *a, const struct config_args *args,
                    const struct node **result, struct err *e)
 {
-    struct request *r = self;
+    struct command_request *r = self;
     struct config config;
     if (config_load(a, args, &config, e) != ST_OK)
         return err_exit_code(e->st);
@@ -217,7 +217,7 @@ static int run_job(void *self, struct arena *a, const struct config_args *args,
 }
 
 /* --cfg of a sweep: a YAML document for each job. */
-static int print_configs(struct request *r, struct arena *a, struct config_args *args,
+static int print_configs(struct command_request *r, struct arena *a, struct config_args *args,
                          struct err *e)
 {
     const char *const **jobs;
@@ -233,7 +233,7 @@ static int print_configs(struct request *r, struct arena *a, struct config_args 
 }
 
 /* A command whose combinations are rows of one result. */
-static int run_rows(struct request *r, struct arena *a, const struct config_args *args,
+static int run_rows(struct command_request *r, struct arena *a, const struct config_args *args,
                     struct err *e)
 {
     const char *const **jobs;
@@ -247,7 +247,7 @@ static int run_rows(struct request *r, struct arena *a, const struct config_args
 }
 
 /* Whether json=true, which is the same as --json. */
-static bool wants_json(const struct request *r)
+static bool wants_json(const struct command_request *r)
 {
     for (size_t i = 0; i < r->overrides.n; i++)
         if (strcmp(r->overrides.p[i], "json=true") == 0)
@@ -255,7 +255,7 @@ static bool wants_json(const struct request *r)
     return r->json;
 }
 
-static int run_command(struct request *r, struct err *e)
+static int run_command(struct command_request *r, struct err *e)
 {
     struct arena *a = arena_new();
     struct config_args args = {.command = r->cmd->id,
@@ -354,7 +354,7 @@ int cmd_main(int argc, char **argv)
         return close_stdout(0);
     }
     static struct err e; /* static because it is large */
-    struct request r = {.a = arena_new()};
+    struct command_request r = {.a = arena_new()};
     int code;
     if (parse(argc, argv, &r, &e) != ST_OK) {
         err_print(&e, "twinfer", stderr);

@@ -14,7 +14,7 @@
 #include "job/power.h"
 #include "metrics/backlog.h"
 
-struct bench {
+struct openai_bench {
     struct job_context *c;
     struct job_model m;
     struct job_workload w;
@@ -29,7 +29,7 @@ static double limit_ms(const struct slo *s, enum slo_metric m)
     return s->limit_s[m] * 1e3;
 }
 
-static enum st get_limits(struct bench *b, struct err *e)
+static enum st get_limits(struct openai_bench *b, struct err *e)
 {
     struct slo s;
     TRY(job_goodput(b->c, &s, &b->p.goodput, e));
@@ -63,7 +63,7 @@ static enum st check(const struct plan *p, struct err *e)
     return ST_OK;
 }
 
-static enum st get_settings(struct bench *b, const char **models_url, struct err *e)
+static enum st get_settings(struct openai_bench *b, const char **models_url, struct err *e)
 {
     const struct plan *p = b->c->plan;
     static const char *const paths[] = {"/completions", "/chat/completions", "/responses"};
@@ -119,7 +119,7 @@ static enum st get_settings(struct bench *b, const char **models_url, struct err
 /* ---- model and workload -------------------------------------------------------------------- */
 
 /* Tries the names under which a server may have the plan's model: folder, hub, ours. */
-static enum st find_model(struct bench *b, const char *models_url, struct err *e)
+static enum st find_model(struct openai_bench *b, const char *models_url, struct err *e)
 {
     const struct plan *p = b->c->plan;
     const char *own[3];
@@ -144,7 +144,7 @@ static double node_or_nan(const struct job_context *c, const char *key)
 }
 
 /* Arrival settings of a generated workload. */
-static enum st get_arrivals(struct bench *b, struct err *e)
+static enum st get_arrivals(struct openai_bench *b, struct err *e)
 {
     const struct plan *p = b->c->plan;
     struct workload_params w = job_arrivals(p);
@@ -162,7 +162,7 @@ static enum st get_arrivals(struct bench *b, struct err *e)
 }
 
 /* Texts and tokenizer where there are any; a text workload needs no tokenizer. */
-static enum st get_workload(struct bench *b, struct err *e)
+static enum st get_workload(struct openai_bench *b, struct err *e)
 {
     struct job_context *c = b->c;
     TRY(job_workload(c, &b->m, b->m.tokenizer != NULL, &b->w, e));
@@ -188,7 +188,7 @@ static enum st get_workload(struct bench *b, struct err *e)
 
 /* What the GPU at gpu=, or those of client.server_pid, took meanwhile, into power.csv, the meta and
  * what is printed. */
-static enum st keep_power(const struct bench *b, const struct client_bench *run,
+static enum st keep_power(const struct openai_bench *b, const struct client_bench *run,
                           struct job_power *power, const struct artifact *art, struct node *extra,
                           struct node *shown, struct err *e)
 {
@@ -219,7 +219,7 @@ static enum st keep_power(const struct bench *b, const struct client_bench *run,
 }
 
 /* Whether the server had more to do than it carries; NULL = no. */
-static const char *saturated(const struct bench *b, const struct client_bench *run)
+static const char *saturated(const struct openai_bench *b, const struct client_bench *run)
 {
     struct backlog backlog = {0};
     if (b->w.w.concurrency || workload_has_sessions(&b->w.w))
@@ -238,7 +238,8 @@ static const char *saturated(const struct bench *b, const struct client_bench *r
 }
 
 /* What the server counted meanwhile; its words for the terminal. */
-static void show_server(const struct bench *b, const struct client_bench *run, struct node *shown)
+static void show_server(const struct openai_bench *b, const struct client_bench *run,
+                        struct node *shown)
 {
     struct arena *a = b->c->a;
     const struct server_metrics *m = &run->server;
@@ -258,12 +259,12 @@ static void show_server(const struct bench *b, const struct client_bench *run, s
 }
 
 /* The model is what the server calls it. */
-static struct job_setup setup_of(const struct bench *b)
+static struct job_setup setup_of(const struct openai_bench *b)
 {
     return job_setup_outside(b->c, b->p.body.model);
 }
 
-static enum st commit(const struct bench *b, const struct client_bench *run,
+static enum st commit(const struct openai_bench *b, const struct client_bench *run,
                       struct job_power *power, struct artifact *art, const char *id,
                       struct node *shown, struct err *e)
 {
@@ -293,8 +294,8 @@ static enum st commit(const struct bench *b, const struct client_bench *run,
 }
 
 /* bench.json without its lists. */
-static void print_result(const struct bench *b, const struct client_bench *run, const char *dir,
-                         const struct node *shown)
+static void print_result(const struct openai_bench *b, const struct client_bench *run,
+                         const char *dir, const struct node *shown)
 {
     struct arena *a = b->c->a;
     const struct outcome_figures *f = &run->figures;
@@ -319,7 +320,7 @@ static void print_result(const struct bench *b, const struct client_bench *run, 
     buf_free(&text);
 }
 
-static enum st measure(const struct bench *b, struct client_bench *run, const char *id,
+static enum st measure(const struct openai_bench *b, struct client_bench *run, const char *id,
                        const char *dir, struct err *e)
 {
     struct artifact art;
@@ -354,7 +355,7 @@ static enum st measure(const struct bench *b, struct client_bench *run, const ch
 
 enum st openai_bench(struct job_context *c, struct err *e)
 {
-    struct bench b = {.c = c};
+    struct openai_bench b = {.c = c};
     struct client_bench run = {0};
     const char *id, *dir = job_out_dir(c, "real", &id), *models_url;
     TRY(get_settings(&b, &models_url, e));

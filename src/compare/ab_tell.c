@@ -71,7 +71,7 @@ static const char *sentence(struct arena *a, const struct ab_run *r, enum metric
 
 enum { MAX_SETTINGS = 48 };
 
-struct settings {
+struct ab_settings {
     struct arena *a;
     const struct ab *x;
     struct ab_setting *v;
@@ -91,7 +91,7 @@ static const char *text_of(struct arena *a, const struct node *n)
     return text;
 }
 
-static void add_path(struct settings *s, const char *path, const char *name, const char *group)
+static void add_path(struct ab_settings *s, const char *path, const char *name, const char *group)
 {
     struct ab_setting row = {.name = name};
     bool differs = false;
@@ -118,7 +118,7 @@ static void add_path(struct settings *s, const char *path, const char *name, con
 }
 
 /* Leaves of `map`, by their dotted names below params. */
-static void add_leaves(struct settings *s, const struct node *map, const char *prefix,
+static void add_leaves(struct ab_settings *s, const struct node *map, const char *prefix,
                        const char *group)
 {
     static const char *const passed_over[] = {"out", "json", "repeat", "vars", "log", "output"};
@@ -156,7 +156,7 @@ static void find_settings(struct arena *a, struct ab *x)
                  {"predictor", "predictor"},
                  {"tool.version", "twinfer"},
                  {"tool.compiler", "compiler"}};
-    struct settings s = {.a = a, .x = x, .v = arena_array(a, struct ab_setting, MAX_SETTINGS)};
+    struct ab_settings s = {.a = a, .x = x, .v = arena_array(a, struct ab_setting, MAX_SETTINGS)};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         add_path(&s, facts[i].path, facts[i].name, NULL);
     for (size_t i = 0; i < x->params.n; i++) {
@@ -247,22 +247,22 @@ static void tell_method(const struct ab *x, struct notes *n)
 
 /* ---- outcome ------------------------------------------------------------------------------- */
 
-struct place {
+struct ab_place {
     const struct ab_run *run; /* NULL = none */
     enum metric metric;
     int percentile;
 };
 
-static const struct ab_cell *cell_at(const struct place *p)
+static const struct ab_cell *cell_at(const struct ab_place *p)
 {
     return &p->run->cells[p->metric][p->percentile];
 }
 
 /* The clearest difference in that direction: farthest from 0 in widths of its interval. only NULL:
  * any run. */
-static struct place clearest(const struct ab *x, enum ab_call call, const struct ab_run *only)
+static struct ab_place clearest(const struct ab *x, enum ab_call call, const struct ab_run *only)
 {
-    struct place found = {0};
+    struct ab_place found = {0};
     double best = -1;
     for (size_t i = 1; i < x->params.n; i++) {
         for (size_t k = 0; k < TOLD; k++) {
@@ -274,7 +274,7 @@ static struct place clearest(const struct ab *x, enum ab_call call, const struct
                 if (c->call != call || (only && r != only) || !(clear > best))
                     continue;
                 best = clear;
-                found = (struct place){r, told[k], p};
+                found = (struct ab_place){r, told[k], p};
             }
         }
     }
@@ -282,13 +282,13 @@ static struct place clearest(const struct ab *x, enum ab_call call, const struct
 }
 
 /* The slowest cell against A with that verdict. */
-static struct place slowest(const struct ab *x, enum verdict v)
+static struct ab_place slowest(const struct ab *x, enum verdict v)
 {
-    struct place found = {0};
+    struct ab_place found = {0};
     for (size_t i = 1; i < x->params.n; i++) {
         for (int at = 0; at < METRICS * COMPARE_PERCENTILES; at++) {
-            const struct place here = {&x->runs[i], (enum metric)(at / COMPARE_PERCENTILES),
-                                       at % COMPARE_PERCENTILES};
+            const struct ab_place here = {&x->runs[i], (enum metric)(at / COMPARE_PERCENTILES),
+                                          at % COMPARE_PERCENTILES};
             if (cell_at(&here)->verdict != v ||
                 (found.run && cell_at(&here)->change_percent <= cell_at(&found)->change_percent))
                 continue;
@@ -301,8 +301,8 @@ static struct place slowest(const struct ab *x, enum verdict v)
 /* Reports both directions: a setting often trades one metric for another. */
 static const char *tell_clearest(struct arena *a, const struct ab *x)
 {
-    struct place slower = clearest(x, AB_SLOWER, NULL), faster = clearest(x, AB_FASTER, NULL);
-    const struct place *first = &slower, *second = &faster;
+    struct ab_place slower = clearest(x, AB_SLOWER, NULL), faster = clearest(x, AB_FASTER, NULL);
+    const struct ab_place *first = &slower, *second = &faster;
     if (!slower.run && !faster.run) {
         if (x->draws == 0)
             return sentence(a, &x->runs[1], METRIC_TPOT, P50, false);
@@ -327,7 +327,7 @@ static const char *outcome(struct arena *a, const struct ab *x)
     if (x->verdict == VERDICT_NONE)
         return tell_clearest(a, x);
     if (x->verdict != VERDICT_INCONCLUSIVE) {
-        const struct place at = slowest(x, x->verdict);
+        const struct ab_place at = slowest(x, x->verdict);
         return arena_printf(a, "%s: %s", verdict_name(x->verdict),
                             sentence(a, at.run, at.metric, at.percentile, false));
     }

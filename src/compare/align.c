@@ -63,7 +63,7 @@ static void mismatch_add(struct mismatch *m, const struct run_request *real,
         m->real = real, m->sim = sim;
 }
 
-struct walk {
+struct alignment_walk {
     struct comparison *c;
     struct alignment *out;
     struct moments moments;
@@ -72,7 +72,7 @@ struct walk {
     size_t n_uncut;
 };
 
-static void align_pair(struct walk *w, const struct run_request *real,
+static void align_pair(struct alignment_walk *w, const struct run_request *real,
                        const struct run_request *sim)
 {
     struct comparison *c = w->c;
@@ -101,7 +101,7 @@ static void align_pair(struct walk *w, const struct run_request *real,
 }
 
 /* Both request tables are sorted by request_id. */
-static void align_walk(struct walk *w)
+static void align_walk(struct alignment_walk *w)
 {
     struct comparison *c = w->c;
     size_t i = 0, j = 0;
@@ -128,7 +128,7 @@ static const char *plural(size_t n)
     return n == 1 ? "" : "s";
 }
 
-static void tell_left_out(const struct walk *w, struct notes *notes)
+static void tell_left_out(const struct alignment_walk *w, struct notes *notes)
 {
     const struct comparison *c = w->c;
     if (c->n_warmup)
@@ -156,7 +156,7 @@ static void tell_left_out(const struct walk *w, struct notes *notes)
             c->n_early_stop, plural(c->n_early_stop));
 }
 
-static void found_mismatches(struct arena *a, const struct walk *w)
+static void found_mismatches(struct arena *a, const struct alignment_walk *w)
 {
     static const char clause[] = "the runs are not of one workload";
     const size_t arrivals = w->arrivals.n, prompts = w->prompts.n, n = w->out->n;
@@ -175,7 +175,7 @@ static void found_mismatches(struct arena *a, const struct walk *w)
     cause_figure(a, r, "other_prompt_lengths", (double)prompts);
 }
 
-static void tell_mismatches(const struct walk *w, struct notes *notes)
+static void tell_mismatches(const struct alignment_walk *w, struct notes *notes)
 {
     const struct mismatch *m = &w->arrivals;
     if (!w->moments.same_limit)
@@ -213,7 +213,7 @@ enum st align_runs(struct arena *a, struct comparison *c, struct alignment *out,
     size_t max = c->real.n_requests < c->sim.n_requests ? c->real.n_requests : c->sim.n_requests;
     *out = (struct alignment){.ids = arena_array(a, int64_t, max),
                               .max_tokens = arena_array(a, int64_t, max)};
-    struct walk w = {.c = c, .out = out, .moments = align_moments(&c->real, &c->sim)};
+    struct alignment_walk w = {.c = c, .out = out, .moments = align_moments(&c->real, &c->sim)};
     align_walk(&w);
     c->n_aligned = out->n;
     if (out->n == 0) {

@@ -6,7 +6,7 @@
 
 #include "compare/intern.h"
 
-enum kind { KIND_PREFILL, KIND_DECODE, KIND_MIXED, KINDS };
+enum batch_kind { KIND_PREFILL, KIND_DECODE, KIND_MIXED, KINDS };
 enum { CLASSES = 63 };
 
 static const char BETWEEN[] = "between batches";
@@ -20,7 +20,7 @@ struct sum {
     double decode_tokens;
 };
 
-struct side {
+struct diagnosed_side {
     const struct run *run;
     struct sum of[KINDS][CLASSES];
     struct sum between; /* time between two batches while requests were there; s[OF_ALL] only */
@@ -35,7 +35,7 @@ struct side {
 struct diagnosis {
     struct arena *a;
     struct comparison *c;
-    struct side real, sim;
+    struct diagnosed_side real, sim;
     bool per_token;   /* the metric is made of gaps between tokens */
     double direction; /* of the error: +1 = the simulation is slower */
     VEC(struct compare_part) parts;
@@ -48,14 +48,14 @@ struct diagnosis {
 
 /* ---- sums per side ----------------------------------------------------------------------- */
 
-static enum kind kind_of(const struct run_batch *b)
+static enum batch_kind kind_of(const struct run_batch *b)
 {
     if (b->num_prefill_tokens == 0)
         return KIND_DECODE;
     return b->num_decode_tokens == 0 ? KIND_PREFILL : KIND_MIXED;
 }
 
-static int class_of(const struct run_batch *b, enum kind k)
+static int class_of(const struct run_batch *b, enum batch_kind k)
 {
     int64_t size = k == KIND_DECODE ? b->batch_size : b->num_prefill_tokens + b->num_decode_tokens;
     int c = 0;
@@ -80,7 +80,7 @@ static int by_time(const void *pa, const void *pb)
 
 /* Counts a gap only if a request was in the system from the end of one batch to the start of the
  * next: then it is overhead, not idleness. */
-static void sum_between(struct arena *a, struct side *s)
+static void sum_between(struct arena *a, struct diagnosed_side *s)
 {
     const struct run *r = s->run;
     int64_t *in = arena_array(a, int64_t, r->n_requests),
@@ -107,14 +107,14 @@ static void sum_between(struct arena *a, struct side *s)
     }
 }
 
-static void sum_batches(struct arena *a, struct side *s)
+static void sum_batches(struct arena *a, struct diagnosed_side *s)
 {
     const struct run *r = s->run;
     int64_t first = INT64_MAX, last = 0;
     s->one_stage = true;
     for (size_t i = 0; i < r->n_batches; i++) {
         const struct run_batch *b = &r->batches[i];
-        enum kind k = kind_of(b);
+        enum batch_kind k = kind_of(b);
         struct sum *sum = &s->of[k][class_of(b, k)];
         sum_add(sum, b->duration_ns, b->device_ns, b->host_ns);
         sum->decode_tokens += (double)b->num_decode_tokens;
@@ -130,7 +130,7 @@ static void sum_batches(struct arena *a, struct side *s)
         sum_between(a, s);
 }
 
-static void sum_requests(struct side *s, const struct alignment *al)
+static void sum_requests(struct diagnosed_side *s, const struct alignment *al)
 {
     size_t at = 0;
     for (size_t i = 0; i < s->run->n_requests && at < al->n; i++) {
@@ -184,7 +184,7 @@ static void sum_plus(struct sum *to, const struct sum *from)
     to->decode_tokens += from->decode_tokens;
 }
 
-static const char *class_name(struct arena *a, enum kind k, int class)
+static const char *class_name(struct arena *a, enum batch_kind k, int class)
 {
     long long low = 1LL << class, high = 2 * low - 1;
     const char *unit = k == KIND_DECODE ? "" : " tokens";
@@ -200,7 +200,7 @@ static double class_gain(const struct diagnosis *d, const struct sum *real, cons
     return weight * (mean(sim, OF_ALL) - mean(real, OF_ALL)); /* NAN where a side has none */
 }
 
-static void compare_kind(struct diagnosis *d, enum kind k)
+static void compare_kind(struct diagnosis *d, enum batch_kind k)
 {
     struct sum real_all = {0}, sim_all = {0}, shared = {0}, moved = {0};
     double gain = 0;
@@ -441,7 +441,7 @@ void compare_diagnose(struct arena *a, struct comparison *c, const struct alignm
         sum_batches(a, &d.sim);
         sum_requests(&d.real, al);
         sum_requests(&d.sim, al);
-        for (enum kind k = 0; k < KINDS; k++)
+        for (enum batch_kind k = 0; k < KINDS; k++)
             compare_kind(&d, k);
         compare_rest(&d);
         for (size_t i = 0; i < d.parts.n; i++)

@@ -197,7 +197,7 @@ static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int
         excuse_by_machine(c, cell);
 }
 
-struct place {
+struct cell_place {
     const struct compare_cell *cell; /* NULL = none */
     enum metric metric;
     int percentile;
@@ -214,15 +214,15 @@ static double size_of_error(const struct compare_cell *c)
 }
 
 /* The largest cell by `size` among those that the cause leaves inconclusive. */
-static struct place largest(const struct comparison *c, enum compare_cause cause,
-                            double size(const struct compare_cell *))
+static struct cell_place largest(const struct comparison *c, enum compare_cause cause,
+                                 double size(const struct compare_cell *))
 {
-    struct place found = {0};
+    struct cell_place found = {0};
     for (enum metric m = 0; m < METRICS; m++) {
         for (int p = 0; p < COMPARE_PERCENTILES; p++) {
             const struct compare_cell *cell = &c->cells[m][p];
             if ((cell->causes & 1u << cause) && (!found.cell || size(cell) > size(found.cell)))
-                found = (struct place){cell, m, p};
+                found = (struct cell_place){cell, m, p};
         }
     }
     return found;
@@ -231,7 +231,7 @@ static struct place largest(const struct comparison *c, enum compare_cause cause
 /* The widest spread that left a cell inconclusive. */
 static void found_spread(struct arena *a, struct comparison *c)
 {
-    const struct place widest = largest(c, CAUSE_SPREAD, size_of_spread);
+    const struct cell_place widest = largest(c, CAUSE_SPREAD, size_of_spread);
     char spread[WORDS_MAX];
     if (!widest.cell)
         return;
@@ -250,7 +250,7 @@ static void found_spread(struct arena *a, struct comparison *c)
 static void found_stated_error(struct arena *a, struct comparison *c)
 {
     static const char clause[] = "the simulation's own interval holds the real value";
-    const struct place worst = largest(c, CAUSE_STATED_ERROR, size_of_error);
+    const struct cell_place worst = largest(c, CAUSE_STATED_ERROR, size_of_error);
     char real[WORDS_MAX], low[WORDS_MAX], high[WORDS_MAX];
     if (!worst.cell)
         return;

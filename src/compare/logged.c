@@ -3,13 +3,13 @@
 #include "metrics/iteration_times.h"
 
 /* How the batches of a run are composed. */
-struct composed {
+struct batch_mix {
     double batches, sequences, with_prompts, prompt_tokens;
 };
 
-static struct composed composed_of(const struct run *r)
+static struct batch_mix composed_of(const struct run *r)
 {
-    struct composed c = {.batches = 0};
+    struct batch_mix c = {.batches = 0};
     for (size_t i = 0; i < r->n_batches; i++) {
         const struct run_batch *b = &r->batches[i];
         if (b->stage != 0)
@@ -24,7 +24,7 @@ static struct composed composed_of(const struct run *r)
 
 static void tell_composition(const struct comparison *c, struct notes *notes)
 {
-    const struct composed real = composed_of(&c->real), sim = composed_of(&c->sim);
+    const struct batch_mix real = composed_of(&c->real), sim = composed_of(&c->sim);
     char r[WORDS_MAX], s[WORDS_MAX], rp[WORDS_MAX], sp[WORDS_MAX];
     if (!(real.batches > 0 && sim.batches > 0))
         return;

@@ -7,7 +7,7 @@
 
 /* A fact of the log, the setting that says the same, and where run_meta.json has what the policy
  * took for that; NULL = it does not say. */
-static const struct row {
+static const struct fact_row {
     enum server_fact_id id;
     const char *key, *taken;
 } rows[] = {
@@ -37,7 +37,8 @@ static bool is_open(const char *setting)
 }
 
 /* Of the other run; NULL = not known. */
-static const char *simulated(struct arena *a, const struct comparison *c, const struct row *row)
+static const char *simulated(struct arena *a, const struct comparison *c,
+                             const struct fact_row *row)
 {
     const struct node *meta = c->sim.meta;
     const char *setting = text_at(a, meta, arena_printf(a, "params.%s", row->key));

@@ -21,13 +21,13 @@ struct choice {
     bool append, used;
 };
 
-struct seen {
-    struct seen *next;
+struct seen_key {
+    struct seen_key *next;
     const char *key;
 };
 
-struct link {
-    struct link *next;
+struct file_link {
+    struct file_link *next;
     struct defaults_file file;
 };
 
@@ -41,8 +41,8 @@ struct expansion {
     struct arena *a;
     const struct compose_args *args;
     struct choice *choices;
-    struct seen *seen;
-    struct link *files;
+    struct seen_key *seen;
+    struct file_link *files;
     size_t n_files;
     const char *dir;
     bool stand_in; /* was taken */
@@ -51,7 +51,7 @@ struct expansion {
 
 enum entry_kind { ENTRY_SELF, ENTRY_FILE, ENTRY_GROUP, ENTRY_OVERRIDE };
 
-struct entry {
+struct defaults_entry {
     enum entry_kind kind;
     bool optional;
     const char *group;    /* absolute, "" = top; of ENTRY_FILE: the path without the file name */
@@ -130,12 +130,12 @@ static bool take_word(const char **text, const char *word)
 }
 
 static enum st read_entry(struct expansion *x, const struct node *item, const char *here,
-                          struct entry *out)
+                          struct defaults_entry *out)
 {
     static const char form[] = "an entry of a defaults list is a file name, _self_, or one "
                                "'group: option'";
     const struct node *named = item;
-    *out = (struct entry){.place = item};
+    *out = (struct defaults_entry){.place = item};
     struct sv text;
     if (item->kind == NODE_MAP && item->n == 1) {
         text = item->pairs[0].key;
@@ -285,9 +285,9 @@ static enum st not_chosen(struct expansion *x, const char *group)
 static enum st expand_file(struct expansion *x, const struct chain *up, const char *path,
                            const char *parent_package, const char *part, bool forced, bool *found);
 
-static enum st open_option(struct expansion *x, const struct chain *up, const struct entry *en,
-                           const struct choice *c, const struct node *option,
-                           const char *parent_package)
+static enum st open_option(struct expansion *x, const struct chain *up,
+                           const struct defaults_entry *en, const struct choice *c,
+                           const struct node *option, const char *parent_package)
 {
     if (option->kind != NODE_STR)
         return at_choice(x, c, option,
@@ -315,16 +315,17 @@ static enum st stands_twice(struct expansion *x, const char *key, const struct n
     return c ? err_hint(x->e, "without the + it picks the group's file") : x->e->st;
 }
 
-static enum st expand_group(struct expansion *x, const struct chain *up, const struct entry *en,
-                            struct choice *appended, const char *parent_package)
+static enum st expand_group(struct expansion *x, const struct chain *up,
+                            const struct defaults_entry *en, struct choice *appended,
+                            const char *parent_package)
 {
     const char *package = en->package ? package_below(x->a, parent_package, en->package) : NULL;
     const char *key = choice_key(x->a, en->group, package);
-    for (const struct seen *s = x->seen; s; s = s->next)
+    for (const struct seen_key *s = x->seen; s; s = s->next)
         if (strcmp(s->key, key) == 0)
             return stands_twice(x, key, en->place);
-    struct seen *s = arena_one(x->a, struct seen);
-    *s = (struct seen){.next = x->seen, .key = key};
+    struct seen_key *s = arena_one(x->a, struct seen_key);
+    *s = (struct seen_key){.next = x->seen, .key = key};
     x->seen = s;
 
     struct choice *c = appended ? appended : find_choice(x, key);
@@ -357,8 +358,8 @@ static enum st expand_group(struct expansion *x, const struct chain *up, const s
 
 static void prepend(struct expansion *x, struct defaults_file f)
 {
-    struct link *l = arena_one(x->a, struct link);
-    *l = (struct link){.next = x->files, .file = f};
+    struct file_link *l = arena_one(x->a, struct file_link);
+    *l = (struct file_link){.next = x->files, .file = f};
     x->files = l;
     x->n_files++;
 }
@@ -392,12 +393,12 @@ static enum st check_chain(struct expansion *x, const struct chain *up, const ch
 /* The list's entries; _self_ is appended where it is missing, so that a file overrides its bases.
  */
 static enum st read_list(struct expansion *x, const struct node *list, const char *here,
-                         struct entry **out, size_t *n)
+                         struct defaults_entry **out, size_t *n)
 {
     if (list->kind != NODE_LIST)
         return node_err(list, ST_INPUT, x->e, "defaults: expected a list, got %s",
                         node_kind_name(list->kind));
-    struct entry *v = arena_array(x->a, struct entry, list->n + 1);
+    struct defaults_entry *v = arena_array(x->a, struct defaults_entry, list->n + 1);
     bool self = false;
     for (uint32_t i = 0; i < list->n; i++) {
         TRY(read_entry(x, list->items[i], here, &v[i]));
@@ -407,13 +408,13 @@ static enum st read_list(struct expansion *x, const struct node *list, const cha
     }
     *n = list->n;
     if (!self)
-        v[(*n)++] = (struct entry){.kind = ENTRY_SELF};
+        v[(*n)++] = (struct defaults_entry){.kind = ENTRY_SELF};
     *out = v;
     return ST_OK;
 }
 
-static enum st expand_entry(struct expansion *x, const struct chain *here, const struct entry *en,
-                            const char *package)
+static enum st expand_entry(struct expansion *x, const struct chain *here,
+                            const struct defaults_entry *en, const char *package)
 {
     bool found;
     switch (en->kind) {
@@ -438,12 +439,12 @@ static enum st expand_appended(struct expansion *x, const struct chain *here)
     for (struct choice *c = x->choices; c; c = c->next) {
         if (!c->append)
             continue;
-        struct entry en = {.kind = ENTRY_GROUP,
-                           .group = c->from->key,
-                           .relative = c->from->key,
-                           .package = c->from->package,
-                           .value = c->value,
-                           .place = c->value};
+        struct defaults_entry en = {.kind = ENTRY_GROUP,
+                                    .group = c->from->key,
+                                    .relative = c->from->key,
+                                    .package = c->from->package,
+                                    .value = c->value,
+                                    .place = c->value};
         TRY(expand_group(x, here, &en, c, ""));
     }
     return ST_OK;
@@ -468,7 +469,7 @@ static enum st expand_file(struct expansion *x, const struct chain *up, const ch
     if (!up)
         x->dir = f->dir;
 
-    struct entry only_self = {.kind = ENTRY_SELF}, *entries = &only_self;
+    struct defaults_entry only_self = {.kind = ENTRY_SELF}, *entries = &only_self;
     size_t n = 1;
     const struct node *list = node_find(f->tree, "defaults");
     if (list) {
@@ -569,7 +570,7 @@ enum st defaults_expand(struct arena *a, const struct compose_args *args, struct
     TRY(check_used(&x));
     out->files = arena_array(a, struct defaults_file, x.n_files);
     out->n = 0;
-    for (const struct link *l = x.files; l; l = l->next)
+    for (const struct file_link *l = x.files; l; l = l->next)
         out->files[out->n++] = l->file;
     out->dir = x.dir;
     out->stand_in = x.stand_in;

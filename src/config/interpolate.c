@@ -14,8 +14,8 @@
 enum { MAX_DEPTH = 64, MAX_VALUES = 100000, MAX_BYTES = 4 << 20, MAX_ARGS = 64 };
 
 /* A node and the containers around it, innermost first. */
-struct frame {
-    const struct frame *up;
+struct node_frame {
+    const struct node_frame *up;
     struct node *node;
     struct sv name;
 };
@@ -23,7 +23,7 @@ struct frame {
 /* Strings being evaluated, innermost first. */
 struct active {
     const struct active *up;
-    const struct frame *at;
+    const struct node_frame *at;
 };
 
 struct interpolation {
@@ -36,13 +36,13 @@ struct interpolation {
 };
 
 /* Parser position in the text of one node. */
-struct cursor {
-    const struct frame *at;
+struct text_cursor {
+    const struct node_frame *at;
     struct sv s;
     size_t i;
 };
 
-static const char *key_of(struct arena *a, const struct frame *f)
+static const char *key_of(struct arena *a, const struct node_frame *f)
 {
     if (!f->up)
         return "";
@@ -50,7 +50,7 @@ static const char *key_of(struct arena *a, const struct frame *f)
     return arena_printf(a, "%s%s%.*s", above, *above ? "." : "", (int)f->name.n, f->name.p);
 }
 
-static enum st fail(struct interpolation *x, const struct frame *at, const char *text)
+static enum st fail(struct interpolation *x, const struct node_frame *at, const char *text)
 {
     return node_err(at->node, ST_USAGE, x->e, "%s: %s", key_of(x->a, at), text);
 }
@@ -84,7 +84,8 @@ static size_t count_values(const struct node *n)
     return sum;
 }
 
-static enum st spend(struct interpolation *x, const struct frame *at, size_t values, size_t bytes)
+static enum st spend(struct interpolation *x, const struct node_frame *at, size_t values,
+                     size_t bytes)
 {
     x->values += values;
     x->bytes += bytes;
@@ -93,12 +94,13 @@ static enum st spend(struct interpolation *x, const struct frame *at, size_t val
     return ST_OK;
 }
 
-static enum st resolve(struct interpolation *x, const struct frame *at);
-static enum st read_interpolation(struct interpolation *x, struct cursor *c, struct node **out);
+static enum st resolve(struct interpolation *x, const struct node_frame *at);
+static enum st read_interpolation(struct interpolation *x, struct text_cursor *c,
+                                  struct node **out);
 
 /* ---- text of values ---------------------------------------------------------------------- */
 
-static enum st add_text(struct interpolation *x, const struct cursor *c, const struct node *n,
+static enum st add_text(struct interpolation *x, const struct text_cursor *c, const struct node *n,
                         struct buf *out)
 {
     char number[STR_DOUBLE_MAX];
@@ -132,7 +134,7 @@ static enum st add_text(struct interpolation *x, const struct cursor *c, const s
 
 /* ---- keys -------------------------------------------------------------------------------- */
 
-static enum st no_key(struct interpolation *x, const struct cursor *c, const char *path)
+static enum st no_key(struct interpolation *x, const struct text_cursor *c, const char *path)
 {
     fail(x, c->at, arena_printf(x->a, "there is no key '%s' to interpolate", path));
     if (*path != '.')
@@ -153,7 +155,8 @@ static struct node *unset_value(struct interpolation *x, const char *path)
     return n;
 }
 
-static const struct frame *child(struct interpolation *x, const struct frame *f, struct sv name)
+static const struct node_frame *child(struct interpolation *x, const struct node_frame *f,
+                                      struct sv name)
 {
     struct node *n = NULL;
     int64_t i;
@@ -163,15 +166,15 @@ static const struct frame *child(struct interpolation *x, const struct frame *f,
         n = f->node->items[i];
     if (!n)
         return NULL;
-    struct frame *g = arena_one(x->a, struct frame);
-    *g = (struct frame){.up = f, .node = n, .name = name};
+    struct node_frame *g = arena_one(x->a, struct node_frame);
+    *g = (struct node_frame){.up = f, .node = n, .name = name};
     return g;
 }
 
-static enum st look_up(struct interpolation *x, const struct cursor *c, const char *path,
+static enum st look_up(struct interpolation *x, const struct text_cursor *c, const char *path,
                        struct node **out)
 {
-    const struct frame *f = c->at;
+    const struct node_frame *f = c->at;
     const char *p = path;
     if (*p == '.') {
         for (; *p == '.'; p++) {
@@ -187,7 +190,7 @@ static enum st look_up(struct interpolation *x, const struct cursor *c, const ch
         size_t n = strcspn(p, ".[]");
         if (f->node->kind == NODE_STR)
             TRY(resolve(x, f));
-        const struct frame *next = child(x, f, (struct sv){p, n});
+        const struct node_frame *next = child(x, f, (struct sv){p, n});
         if (!next) {
             *out = *path == '.' ? NULL : unset_value(x, path);
             return *out ? ST_OK : no_key(x, c, path);
@@ -203,7 +206,7 @@ static enum st look_up(struct interpolation *x, const struct cursor *c, const ch
 
 /* ---- resolvers --------------------------------------------------------------------------- */
 
-static enum st resolve_env(struct interpolation *x, const struct cursor *c, const char **args,
+static enum st resolve_env(struct interpolation *x, const struct text_cursor *c, const char **args,
                            size_t n, struct node **out)
 {
     const char *v = getenv(args[0]);
@@ -221,8 +224,8 @@ static enum st resolve_env(struct interpolation *x, const struct cursor *c, cons
     return ST_OK;
 }
 
-static enum st resolve_stable_id(struct interpolation *x, const struct cursor *c, const char **args,
-                                 size_t n, struct node **out)
+static enum st resolve_stable_id(struct interpolation *x, const struct text_cursor *c,
+                                 const char **args, size_t n, struct node **out)
 {
     (void)c;
     *out = node_str(x->a, hash_stable_id(x->a, args[0], args + 1, n - 1));
@@ -240,7 +243,7 @@ static bool is_same_file(const char *a, const char *b)
  * has documents of the same names at its top, so the installed ones come first. Only for a program
  * that lies alone it is below ./data, and never a program there (data:../adapters): the working
  * folder may be somebody else's. */
-static enum st resolve_data(struct interpolation *x, const struct cursor *c, const char **args,
+static enum st resolve_data(struct interpolation *x, const struct text_cursor *c, const char **args,
                             size_t n, struct node **out)
 {
     (void)c;
@@ -261,15 +264,15 @@ static const struct resolver {
     const char *name;
     size_t min, max; /* arguments */
     const char *form;
-    enum st (*run)(struct interpolation *x, const struct cursor *c, const char **args, size_t n,
-                   struct node **out);
+    enum st (*run)(struct interpolation *x, const struct text_cursor *c, const char **args,
+                   size_t n, struct node **out);
 } resolvers[] = {
     {"oc.env", 1, 2, "${oc.env:NAME} or ${oc.env:NAME,default}", resolve_env},
     {"data", 1, 1, "${data:path}", resolve_data},
     {"stable_id", 1, MAX_ARGS, "${stable_id:prefix,part,...}", resolve_stable_id},
 };
 
-static enum st run_resolver(struct interpolation *x, const struct cursor *c, const char *name,
+static enum st run_resolver(struct interpolation *x, const struct text_cursor *c, const char *name,
                             const char **args, size_t n, struct node **out)
 {
     for (size_t i = 0; i < sizeof resolvers / sizeof *resolvers; i++) {
@@ -286,27 +289,27 @@ static enum st run_resolver(struct interpolation *x, const struct cursor *c, con
 
 /* ---- parsing ----------------------------------------------------------------------------- */
 
-static bool at_open(const struct cursor *c)
+static bool at_open(const struct text_cursor *c)
 {
     return c->i + 1 < c->s.n && c->s.p[c->i] == '$' && c->s.p[c->i + 1] == '{';
 }
 
 /* ${...} inside ${...}: its text is appended. */
-static enum st add_nested(struct interpolation *x, struct cursor *c, struct buf *out)
+static enum st add_nested(struct interpolation *x, struct text_cursor *c, struct buf *out)
 {
     struct node *n;
     TRY(read_interpolation(x, c, &n));
     return add_text(x, c, n, out);
 }
 
-static void skip_space(struct cursor *c)
+static void skip_space(struct text_cursor *c)
 {
     while (c->i < c->s.n && (c->s.p[c->i] == ' ' || c->s.p[c->i] == '\t'))
         c->i++;
 }
 
 /* One argument up to the ',' or '}' that ends it. */
-static enum st read_argument(struct interpolation *x, struct cursor *c, struct buf *out)
+static enum st read_argument(struct interpolation *x, struct text_cursor *c, struct buf *out)
 {
     skip_space(c);
     char quote = c->i < c->s.n && strchr("'\"", c->s.p[c->i]) ? c->s.p[c->i] : 0;
@@ -343,7 +346,7 @@ static enum st read_argument(struct interpolation *x, struct cursor *c, struct b
 }
 
 /* After "name:". */
-static enum st read_call(struct interpolation *x, struct cursor *c, const char *name,
+static enum st read_call(struct interpolation *x, struct text_cursor *c, const char *name,
                          struct node **out)
 {
     const char *args[MAX_ARGS];
@@ -367,7 +370,7 @@ static enum st read_call(struct interpolation *x, struct cursor *c, const char *
     }
 }
 
-static enum st read_head(struct interpolation *x, struct cursor *c, struct buf *head)
+static enum st read_head(struct interpolation *x, struct text_cursor *c, struct buf *head)
 {
     skip_space(c);
     while (c->i < c->s.n && c->s.p[c->i] != '}' && c->s.p[c->i] != ':') {
@@ -380,7 +383,7 @@ static enum st read_head(struct interpolation *x, struct cursor *c, struct buf *
 }
 
 /* At "${"; leaves the cursor after the '}' that ends it. */
-static enum st read_interpolation(struct interpolation *x, struct cursor *c, struct node **out)
+static enum st read_interpolation(struct interpolation *x, struct text_cursor *c, struct node **out)
 {
     if (++x->depth > MAX_DEPTH)
         return fail(x, c->at, "interpolations are nested deeper than 64");
@@ -400,12 +403,12 @@ static enum st read_interpolation(struct interpolation *x, struct cursor *c, str
 }
 
 /* Backslashes before "${": each pair yields one, an odd one escapes the interpolation. */
-static void read_escape(struct cursor *c, struct buf *out)
+static void read_escape(struct text_cursor *c, struct buf *out)
 {
     size_t n = 0;
     while (c->i + n < c->s.n && c->s.p[c->i + n] == '\\')
         n++;
-    struct cursor after = {.s = c->s, .i = c->i + n};
+    struct text_cursor after = {.s = c->s, .i = c->i + n};
     if (n == 0 || !at_open(&after)) {
         buf_putc(out, c->s.p[c->i++]);
         return;
@@ -419,7 +422,7 @@ static void read_escape(struct cursor *c, struct buf *out)
     }
 }
 
-static enum st evaluate(struct interpolation *x, struct cursor *c, struct buf *out,
+static enum st evaluate(struct interpolation *x, struct text_cursor *c, struct buf *out,
                         struct node **whole)
 {
     *whole = NULL;
@@ -442,7 +445,7 @@ static enum st evaluate(struct interpolation *x, struct cursor *c, struct buf *o
 
 /* ---- walking ----------------------------------------------------------------------------- */
 
-static enum st cycle(struct interpolation *x, const struct frame *at)
+static enum st cycle(struct interpolation *x, const struct node_frame *at)
 {
     const char *text = key_of(x->a, at);
     for (const struct active *w = x->active; w; w = w->up) {
@@ -453,7 +456,7 @@ static enum st cycle(struct interpolation *x, const struct frame *at)
     return fail(x, at, arena_printf(x->a, "interpolation leads back to itself: %s", text));
 }
 
-static enum st resolve_text(struct interpolation *x, const struct frame *at)
+static enum st resolve_text(struct interpolation *x, const struct node_frame *at)
 {
     struct node *n = at->node;
     for (const struct active *w = x->active; w; w = w->up)
@@ -461,7 +464,7 @@ static enum st resolve_text(struct interpolation *x, const struct frame *at)
             return cycle(x, at);
     struct active here = {.up = x->active, .at = at};
     x->active = &here;
-    struct cursor c = {.at = at, .s = n->s};
+    struct text_cursor c = {.at = at, .s = n->s};
     struct buf b = {0};
     struct node *whole;
     enum st st = evaluate(x, &c, &b, &whole);
@@ -482,7 +485,7 @@ static enum st resolve_text(struct interpolation *x, const struct frame *at)
     return ST_OK;
 }
 
-static enum st resolve(struct interpolation *x, const struct frame *at)
+static enum st resolve(struct interpolation *x, const struct node_frame *at)
 {
     struct node *n = at->node;
     if (n->kind == NODE_STR)
@@ -491,12 +494,12 @@ static enum st resolve(struct interpolation *x, const struct frame *at)
         for (uint32_t i = 0; i < n->n; i++) {
             char name[16];
             snprintf(name, sizeof name, "%u", i);
-            struct frame f = {.up = at, .node = n->items[i], .name = sv_of(name)};
+            struct node_frame f = {.up = at, .node = n->items[i], .name = sv_of(name)};
             TRY(resolve(x, &f));
         }
     if (n->kind == NODE_MAP)
         for (uint32_t i = 0; i < n->n; i++) {
-            struct frame f = {.up = at, .node = n->pairs[i].value, .name = n->pairs[i].key};
+            struct node_frame f = {.up = at, .node = n->pairs[i].value, .name = n->pairs[i].key};
             TRY(resolve(x, &f));
         }
     return ST_OK;
@@ -506,6 +509,6 @@ enum st config_interpolate(struct arena *a, struct node *root, struct err *e)
 {
     struct interpolation x = {.a = a, .e = e};
     map_init(&x.done, a);
-    struct frame top = {.node = root};
+    struct node_frame top = {.node = root};
     return resolve(&x, &top);
 }

@@ -82,7 +82,7 @@ enum st override_parse(struct arena *a, const char *typed, struct override *out,
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-struct reader {
+struct override_reader {
     struct arena *a;
     const struct override *o;
     struct sv s;
@@ -92,19 +92,19 @@ struct reader {
     struct err *e;
 };
 
-static enum st bad_value(const struct reader *r, size_t at, const char *why)
+static enum st bad_value(const struct override_reader *r, size_t at, const char *why)
 {
     return err_set(r->e, ST_USAGE, "%s: %s: %s at character %zu of %.*s", override_source,
                    r->o->key, why, at + 1, (int)r->s.n, r->s.p);
 }
 
-static void skip_space(struct reader *r)
+static void skip_space(struct override_reader *r)
 {
     while (r->i < r->s.n && (r->s.p[r->i] == ' ' || r->s.p[r->i] == '\t'))
         r->i++;
 }
 
-static char peek(const struct reader *r)
+static char peek(const struct override_reader *r)
 {
     return r->i < r->s.n ? r->s.p[r->i] : 0;
 }
@@ -160,7 +160,7 @@ static size_t skip_interpolation(struct sv s, size_t i)
     return 0;
 }
 
-static enum st read_quoted(struct reader *r, struct node **out)
+static enum st read_quoted(struct override_reader *r, struct node **out)
 {
     size_t start = r->i;
     char quote = r->s.p[r->i++];
@@ -182,7 +182,7 @@ static enum st read_quoted(struct reader *r, struct node **out)
 }
 
 /* Bare text up to one of `stops`, escapes taken out. */
-static enum st read_bare(struct reader *r, const char *stops, struct node **out)
+static enum st read_bare(struct override_reader *r, const char *stops, struct node **out)
 {
     size_t start = r->i;
     struct buf b = {0};
@@ -230,9 +230,9 @@ static enum st read_bare(struct reader *r, const char *stops, struct node **out)
     return ST_OK;
 }
 
-static enum st read_value(struct reader *r, const char *stops, struct node **out);
+static enum st read_value(struct override_reader *r, const char *stops, struct node **out);
 
-static enum st read_list(struct reader *r, struct node **out)
+static enum st read_list(struct override_reader *r, struct node **out)
 {
     size_t start = r->i++;
     *out = placed(node_new(r->a, NODE_LIST));
@@ -255,7 +255,7 @@ static enum st read_list(struct reader *r, struct node **out)
     }
 }
 
-static enum st read_map(struct reader *r, struct node **out)
+static enum st read_map(struct override_reader *r, struct node **out)
 {
     size_t start = r->i++;
     *out = placed(node_new(r->a, NODE_MAP));
@@ -294,7 +294,7 @@ static enum st read_map(struct reader *r, struct node **out)
     }
 }
 
-static enum st read_value(struct reader *r, const char *stops, struct node **out)
+static enum st read_value(struct override_reader *r, const char *stops, struct node **out)
 {
     skip_space(r);
     if (++r->depth > MAX_DEPTH)
@@ -327,7 +327,7 @@ enum st override_value(struct arena *a, const struct override *o, enum value_sty
                         "%s=\"'...'\"",
                         o->key);
     }
-    struct reader r = {.a = a, .o = o, .s = o->text, .text = style != VALUE_TYPED, .e = e};
+    struct override_reader r = {.a = a, .o = o, .s = o->text, .text = style != VALUE_TYPED, .e = e};
     TRY(read_value(&r, "", out));
     skip_space(&r);
     if (r.i < r.s.n)

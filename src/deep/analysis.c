@@ -422,14 +422,14 @@ void deep_analyse(struct arena *a, const struct deep_analysis *x, struct deep_re
 
 /* ---- regions ---- */
 
-struct regions {
+struct region_rows {
     struct arena *a;
     const struct deep_analysis *x;
     struct deep_join join;
     VEC(struct deep_region_row) rows;
 };
 
-static void add_region(struct regions *r, const char *name, struct deep_scope scope, double pid)
+static void add_region(struct region_rows *r, const char *name, struct deep_scope scope, double pid)
 {
     size_t n;
     int64_t gpu_ns;
@@ -467,7 +467,7 @@ static void workers_of(const struct deep_analysis *x, struct map *out)
 }
 
 /* Merged, then of each process and device where there are several that worked. */
-static void add_everywhere(struct regions *r, const char *name, struct deep_scope scope)
+static void add_everywhere(struct region_rows *r, const char *name, struct deep_scope scope)
 {
     const struct kernels *k = r->x->k;
     struct map seen;
@@ -486,7 +486,7 @@ static void add_everywhere(struct regions *r, const char *name, struct deep_scop
 
 struct deep_region_row *deep_regions_of(struct arena *a, const struct deep_analysis *x, size_t *n)
 {
-    struct regions r = {.a = a, .x = x, .join = deep_join_make(a, x->k, x->ncu)};
+    struct region_rows r = {.a = a, .x = x, .join = deep_join_make(a, x->k, x->ncu)};
     for (int i = 0; i < x->stages->n; i++) {
         if (x->k && !x->stages->p[i].all.instances)
             continue;

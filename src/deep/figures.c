@@ -18,19 +18,19 @@ static struct deep_figures unknown(void)
     return f;
 }
 
-struct source {
+struct figure_source {
     const struct ncu_table *t;
     const struct ncu_launch *l;
     double duration_s;
 };
 
-static double get(const struct source *s, const char *metric)
+static double get(const struct figure_source *s, const char *metric)
 {
     return ncu_value(s->t, s->l, metric);
 }
 
 /* A count of the launch: its .sum, else its rate times the duration. */
-static double count(const struct source *s, const char *base)
+static double count(const struct figure_source *s, const char *base)
 {
     char name[128];
     snprintf(name, sizeof name, "%s.sum", base);
@@ -58,7 +58,7 @@ static double both(double a, double b)
 
 /* Of instructions add, mul and fma of a type, with this many operations each; counted by partition
  * of the SM or by SM. */
-static double scalar(const struct source *s, char type, double each)
+static double scalar(const struct figure_source *s, char type, double each)
 {
     static const char *const by[] = {"smsp", "sm"};
     static const struct {
@@ -80,7 +80,7 @@ static double scalar(const struct source *s, char type, double each)
 }
 
 /* Of a source type: its own count; else those of its destinations; else its sparsity children. */
-static double tensor(const struct source *s, const char *type)
+static double tensor(const struct figure_source *s, const char *type)
 {
     static const char *const targets[] = {"_dst_fp16", "_dst_fp32", "_dst_bf16", "_dst_int32"};
     static const char *const children[] = {"_sparsity_off", "_sparsity_on"};
@@ -107,7 +107,7 @@ static double tensor(const struct source *s, const char *type)
 }
 
 /* The largest that says whether tensor cores worked, operations or not; NAN = nothing says. */
-static double tensor_activity(const struct source *s)
+static double tensor_activity(const struct figure_source *s)
 {
     static const char *const bases[] = {
         "sm__inst_executed_pipe_tensor",          "sm__inst_executed_pipe_tensor_op_hmma",
@@ -130,7 +130,7 @@ static double tensor_activity(const struct source *s)
 /* The tensor cores' part of the figures. Volta's instruction is 512 operations of fp16 whatever its
  * form; later ones differ by shape and type: only their own counters tell. A count of 0 of some
  * types says nothing of the others that the GPU has. Returns the operations that were counted. */
-static double take_tensor(struct deep_figures *f, const struct source *s)
+static double take_tensor(struct deep_figures *f, const struct figure_source *s)
 {
     static const struct {
         enum deep_unit unit;
@@ -164,7 +164,7 @@ static double take_tensor(struct deep_figures *f, const struct source *s)
 }
 
 /* Its own counter, else cycles over their rate. */
-static double duration_ns(const struct source *s)
+static double duration_ns(const struct figure_source *s)
 {
     static const char *const times[] = {"gpu__time_duration.sum", "gpu__time_duration.avg",
                                         "gpu__time_duration.max", "gpu__time_active.sum",
@@ -181,7 +181,7 @@ static double duration_ns(const struct source *s)
 
 struct deep_figures deep_figures_of(const struct ncu_table *t, const struct ncu_launch *l)
 {
-    struct source s = {.t = t, .l = l, .duration_s = NAN};
+    struct figure_source s = {.t = t, .l = l, .duration_s = NAN};
     struct deep_figures f = unknown();
     f.duration_ns = duration_ns(&s);
     s.duration_s = f.duration_ns / 1e9;

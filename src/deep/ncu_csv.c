@@ -34,7 +34,7 @@ static bool has_part(struct sv s, const char *part)
 
 /* ---- columns ---- */
 
-enum column {
+enum ncu_column {
     ID,
     PID,
     PROCESS,
@@ -56,7 +56,7 @@ enum column {
 };
 /* By name; of several names the first that is there counts. */
 static const struct {
-    enum column id;
+    enum ncu_column id;
     const char *name;
 } column_names[] = {
     {ID, "ID"},
@@ -94,7 +94,7 @@ static bool is_header(const struct ncu_cells *c)
 {
     bool kernel = false, number = false;
     for (int i = 0; i < COLUMN_NAMES && c->v.n > 2; i++) {
-        enum column id = column_names[i].id;
+        enum ncu_column id = column_names[i].id;
         bool there = (id == KERNEL || id == ID || id == METRIC || id == INVOCATIONS) &&
                      find(c, column_names[i].name) >= 0;
         kernel |= there && id == KERNEL;
@@ -105,12 +105,12 @@ static bool is_header(const struct ncu_cells *c)
 
 /* ---- a table ---- */
 
-struct entry { /* of the launches of one table, in the order of the file */
+struct metric_entry { /* of the launches of one table, in the order of the file */
     uint32_t launch, metric;
     double v;
 };
 
-struct reader {
+struct ncu_reader {
     struct ncu_table *t;
     struct arena *scratch;
     struct map texts;    /* kernel names and ranges repeat: each is kept once */
@@ -128,10 +128,10 @@ struct reader {
     size_t nameless; /* rows of no launch: without a number or a kernel */
     long nameless_at;
     const char *ambiguous; /* the first number that could be read both ways; NULL = none */
-    VEC(struct entry) entries;
+    VEC(struct metric_entry) entries;
 };
 
-static const char *intern(struct reader *r, struct sv s)
+static const char *intern(struct ncu_reader *r, struct sv s)
 {
     bool is_new;
     struct map_entry *entry = map_put(&r->texts, s.p, s.n, &is_new);
@@ -140,7 +140,7 @@ static const char *intern(struct reader *r, struct sv s)
     return entry->cp;
 }
 
-static struct sv get(const struct reader *r, enum column c)
+static struct sv get(const struct ncu_reader *r, enum ncu_column c)
 {
     return ncu_cell(&r->row, r->at[c]);
 }
@@ -154,7 +154,7 @@ static int by_metric(const void *x, const void *y)
 }
 
 /* Values to their launches, sorted for look-ups. */
-static void end_table(struct reader *r)
+static void end_table(struct ncu_reader *r)
 {
     size_t first = r->first_launch, n = r->t->launches.n - first;
     if (n == 0)
@@ -167,7 +167,7 @@ static void end_table(struct reader *r)
         l[i].n_values = 0;
     }
     for (size_t i = 0; i < r->entries.n; i++) {
-        const struct entry *from = &r->entries.p[i];
+        const struct metric_entry *from = &r->entries.p[i];
         struct ncu_launch *to = &l[from->launch - first];
         uint32_t order = (uint32_t)to->n_values++;
         to->values[order] = (struct ncu_value){from->metric, order, from->v};
@@ -183,7 +183,7 @@ static void end_table(struct reader *r)
     r->first_launch = r->t->launches.n;
 }
 
-static void begin_table(struct reader *r, char separator)
+static void begin_table(struct ncu_reader *r, char separator)
 {
     end_table(r);
     const struct ncu_cells *names = &r->names;
@@ -215,7 +215,7 @@ static void begin_table(struct reader *r, char separator)
 
 /* ---- launches ---- */
 
-static int64_t integer(const struct reader *r, struct sv s)
+static int64_t integer(const struct ncu_reader *r, struct sv s)
 {
     double v;
     return ncu_number(s, r->locale, &v) && fabs(v) < 9e15 ? (int64_t)v : 0;
@@ -237,7 +237,7 @@ static void dimensions(struct sv s, int64_t out[3])
     }
 }
 
-static uint32_t new_launch(struct reader *r)
+static uint32_t new_launch(struct ncu_reader *r)
 {
     struct ncu_launch l = {.file = r->t->n_files, .count = 1};
     double cc;
@@ -272,9 +272,10 @@ static uint32_t new_launch(struct reader *r)
 
 /* Rows of a launch need not follow each other: tables are sorted by hand, and processes write side
  * by side. */
-static uint32_t launch_of_row(struct reader *r)
+static uint32_t launch_of_row(struct ncu_reader *r)
 {
-    static const enum column same[] = {ID, PID, HOST, KERNEL, DEVICE, CONTEXT, STREAM, BLOCK, GRID};
+    static const enum ncu_column same[] = {ID,      PID,    HOST,  KERNEL, DEVICE,
+                                           CONTEXT, STREAM, BLOCK, GRID};
     struct buf key = {0};
     bool is_new;
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
@@ -289,7 +290,7 @@ static uint32_t launch_of_row(struct reader *r)
     return (uint32_t)entry->i;
 }
 
-static void put_value(struct reader *r, uint32_t launch, struct sv name, struct sv unit,
+static void put_value(struct ncu_reader *r, uint32_t launch, struct sv name, struct sv unit,
                       struct sv text)
 {
     double v;
@@ -317,10 +318,10 @@ static void put_value(struct reader *r, uint32_t launch, struct sv name, struct 
     struct map_entry *metric = map_put(&r->t->metrics, metric_name.p, metric_name.n, &is_new);
     if (is_new)
         metric->i = (int64_t)r->t->metrics.n - 1;
-    vec_push(&r->entries, (struct entry){launch, (uint32_t)metric->i, v});
+    vec_push(&r->entries, (struct metric_entry){launch, (uint32_t)metric->i, v});
 }
 
-static void take_wide(struct reader *r)
+static void take_wide(struct ncu_reader *r)
 {
     uint32_t launch = r->voting ? 0 : new_launch(r);
     for (size_t i = 0; i < r->names.v.n && i < r->row.v.n; i++) {
@@ -333,7 +334,7 @@ static void take_wide(struct reader *r)
     }
 }
 
-static void take_long(struct reader *r)
+static void take_long(struct ncu_reader *r)
 {
     uint32_t launch = r->voting ? 0 : launch_of_row(r);
     struct sv name = get(r, METRIC), text = get(r, VALUE);
@@ -345,7 +346,7 @@ static void take_long(struct reader *r)
 /* ---- a file ---- */
 
 /* Tables were kept by programs that use other separators. */
-static bool try_header(struct reader *r, struct sv line)
+static bool try_header(struct ncu_reader *r, struct sv line)
 {
     static const char separators[] = ",;\t";
     if (!has_part(line, "Kernel Name") && !has_part(line, "Function Name") &&
@@ -362,7 +363,7 @@ static bool try_header(struct reader *r, struct sv line)
 
 /* A row of the table that is being read: enough cells, a kernel, and a number or nothing where the
  * launch's number belongs. */
-static bool is_row(const struct reader *r)
+static bool is_row(const struct ncu_reader *r)
 {
     double v;
     if (r->row.v.n <= (size_t)r->at[KERNEL] || !sv_trim(get(r, KERNEL)).n)
@@ -371,7 +372,7 @@ static bool is_row(const struct reader *r)
     return r->at[ID] < 0 || ncu_number(get(r, ID), any, &v);
 }
 
-static bool is_units(const struct reader *r)
+static bool is_units(const struct ncu_reader *r)
 {
     size_t said = 0;
     if (!r->wants_units || r->row.v.n < r->names.v.n || sv_trim(get(r, KERNEL)).n ||
@@ -383,7 +384,7 @@ static bool is_units(const struct reader *r)
 }
 
 /* A row of values that names no launch: of a spreadsheet with merged cells. */
-static bool is_nameless(const struct reader *r)
+static bool is_nameless(const struct ncu_reader *r)
 {
     double v;
     const struct ncu_locale any = {'.'};
@@ -397,7 +398,7 @@ static bool is_nameless(const struct reader *r)
     return false;
 }
 
-static void take(struct reader *r, long line)
+static void take(struct ncu_reader *r, long line)
 {
     if (is_units(r)) {
         ncu_swap(&r->row, &r->units);
@@ -411,7 +412,7 @@ static void take(struct reader *r, long line)
     }
 }
 
-static void note(struct reader *r, const char *source, long line, const char *what)
+static void note(struct ncu_reader *r, const char *source, long line, const char *what)
 {
     if (!r->voting)
         vec_push(&r->t->notes, arena_printf(r->t->a, "%s:%ld: %s",
@@ -423,7 +424,7 @@ static bool begins_row(struct sv line)
     return line.n && (line.p[0] == '"' || (line.p[0] >= '0' && line.p[0] <= '9'));
 }
 
-static enum st read_rows(struct reader *r, const char *source, struct sv text, struct err *e)
+static enum st read_rows(struct ncu_reader *r, const char *source, struct sv text, struct err *e)
 {
     struct ncu_lines l = ncu_lines_of(text);
     struct sv line;
@@ -459,7 +460,7 @@ static enum st read_rows(struct reader *r, const char *source, struct sv text, s
     return ST_OK;
 }
 
-static void note_rest(struct reader *r, const char *source)
+static void note_rest(struct ncu_reader *r, const char *source)
 {
     struct arena *a = r->t->a;
     if (r->nameless)
@@ -498,11 +499,11 @@ static const char *tool_said(struct arena *a, struct sv text)
 
 enum st ncu_csv_parse(struct ncu_table *t, const char *source, struct sv text, struct err *e)
 {
-    struct reader r = {.t = t,
-                       .scratch = arena_new(),
-                       .locale = {'.'},
-                       .voting = true,
-                       .first_launch = t->launches.n};
+    struct ncu_reader r = {.t = t,
+                           .scratch = arena_new(),
+                           .locale = {'.'},
+                           .voting = true,
+                           .first_launch = t->launches.n};
     text = ncu_utf8(r.scratch, text);
     r.names.a = r.units.a = r.row.a = r.scratch;
     map_init(&r.texts, r.scratch);

@@ -112,7 +112,7 @@ bool ncu_number(struct sv s, struct ncu_locale l, double *out)
 }
 
 /* Names of base units; a prefix may stand before one. Times are brought to ns. */
-static const struct unit {
+static const struct ncu_unit {
     const char *name;
     double factor;
 } units[] = {

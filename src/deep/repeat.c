@@ -36,12 +36,13 @@ static double change(double before, double now)
     return before > 0 ? 100 * (now / before - 1) : (double)NAN;
 }
 
-struct side {
+struct repeat_side {
     const struct deep_result *r;
     const struct deep_kernel_total *k;
 };
 
-static void add(struct arena *a, struct deep_repeat *r, struct side before, struct side now)
+static void add(struct arena *a, struct deep_repeat *r, struct repeat_side before,
+                struct repeat_side now)
 {
     const char *name = trace_short_name(a, now.k->name);
     const double before_ms = before.k->total_ms - waiting_ms(before.r, name);
@@ -104,7 +105,7 @@ void deep_repeat(struct arena *a, const char *dir, const struct deep_result *bef
     for (size_t i = 0; i < now->n_kernel_totals; i++) {
         const struct deep_kernel_total *k = &now->kernel_totals[i], *old = named(before, k->name);
         if (old && (counts(k) || counts(old)))
-            add(a, r, (struct side){before, old}, (struct side){now, k});
+            add(a, r, (struct repeat_side){before, old}, (struct repeat_side){now, k});
         else
             r->only_one += counts(k);
     }

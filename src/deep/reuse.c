@@ -9,7 +9,7 @@
 #include "text/json.h"
 
 /* The steps of that session, as they went. */
-static void take_steps(struct session *s, const struct deep_result *old)
+static void take_steps(struct deep_session *s, const struct deep_result *old)
 {
     for (size_t i = 0; i < old->n_steps; i++)
         *step_add(s, old->steps[i].name, old->steps[i].tool) = old->steps[i];
@@ -18,7 +18,7 @@ static void take_steps(struct session *s, const struct deep_result *old)
 
 /* Its timeline; why: of the first that cannot be read, as that of a session whose recorder saw
  * nothing. */
-static void take_trace(struct session *s, const char *dir, struct err *why)
+static void take_trace(struct deep_session *s, const char *dir, struct err *why)
 {
     const char *places[] = {fs_join(s->a, dir, "timeline"), fs_join(s->a, dir, "nsys/run.sqlite")};
     for (size_t i = 0; i < 2 && !s->has_trace; i++) {
@@ -37,7 +37,7 @@ static void take_trace(struct session *s, const char *dir, struct err *why)
 }
 
 /* Its tables. One that is damaged was in the session too: its step says so. */
-static void take_tables(struct session *s, const char *dir)
+static void take_tables(struct deep_session *s, const char *dir)
 {
     const char *folder = fs_join(s->a, dir, "ncu"), **names;
     struct err ignored = {0};
@@ -51,7 +51,7 @@ static void take_tables(struct session *s, const char *dir)
     s->has_ncu = s->ncu.launches.n > 0;
 }
 
-enum st step_given_session(struct session *s, struct err *e)
+enum st step_given_session(struct deep_session *s, struct err *e)
 {
     const char *dir = s->p->session;
     struct deep_result old;

@@ -9,7 +9,7 @@
 
 enum { LEFT = 52, LABEL_PX = 14, KEY_PX = 24, CHAR_PX = 7 };
 
-struct drawing {
+struct roofline_drawing {
     struct buf *out;
     const struct deep_result *r;
     int width, height, right, top, bottom; /* of the picture, of the plot */
@@ -75,7 +75,7 @@ bool deep_roofline_any(const struct deep_result *r)
 
 /* ---- scales ---- */
 
-static void choose_scales(struct drawing *d)
+static void choose_scales(struct roofline_drawing *d)
 {
     const struct deep_result *r = d->r;
     double x0 = 0.1, x1 = 1000, y0 = INFINITY, y1 = 0, dram = rate(r, "dram");
@@ -104,12 +104,12 @@ static void choose_scales(struct drawing *d)
     d->y = svg_scale_log(y0, y1 * 1.5);
 }
 
-static double px(const struct drawing *d, double v)
+static double px(const struct roofline_drawing *d, double v)
 {
     return LEFT + svg_scale_at(&d->x, v) * (d->right - LEFT);
 }
 
-static double py(const struct drawing *d, double v)
+static double py(const struct roofline_drawing *d, double v)
 {
     return d->bottom - svg_scale_at(&d->y, v) * (d->bottom - d->top);
 }
@@ -129,7 +129,7 @@ static void put_text(struct buf *out, double x, double y, const char *anchor, co
     buf_puts(out, "</text>\n");
 }
 
-static void put_axes(struct drawing *d)
+static void put_axes(struct roofline_drawing *d)
 {
     buf_puts(d->out, "<path class=\"grid\" d=\"");
     for (int i = 0; i < d->y.n_ticks; i++)
@@ -154,7 +154,7 @@ static void put_axes(struct drawing *d)
 }
 
 /* The part of a memory roof that is inside the plot, below the highest roof of computing. */
-static void put_memory(struct drawing *d, const char *name, const char *words, bool dashed,
+static void put_memory(struct roofline_drawing *d, const char *name, const char *words, bool dashed,
                        double highest)
 {
     double rate_ = rate(d->r, name), x0 = d->x.min, x1 = d->x.max;
@@ -174,7 +174,7 @@ static void put_memory(struct drawing *d, const char *name, const char *words, b
              dashed ? "end" : NULL, "name", label);
 }
 
-static void put_unit(struct drawing *d, const struct deep_roof_row *roof)
+static void put_unit(struct roofline_drawing *d, const struct deep_roof_row *roof)
 {
     double dram = rate(d->r, "dram"), l2 = rate(d->r, "l2"), memory = fmax(dram, l2);
     double from = memory > 0 ? fmax(d->x.min, roof->per_s / memory) : d->x.min;
@@ -188,7 +188,7 @@ static void put_unit(struct drawing *d, const struct deep_roof_row *roof)
     d->last_label = text_y;
 }
 
-static void put_roofs(struct drawing *d)
+static void put_roofs(struct roofline_drawing *d)
 {
     double highest = 0;
     const struct deep_result *r = d->r;
@@ -213,7 +213,7 @@ static void put_roofs(struct drawing *d)
     put_memory(d, "l2", "L2", true, highest);
 }
 
-static void put_kernels(struct drawing *d)
+static void put_kernels(struct roofline_drawing *d)
 {
     for (size_t i = 0; i < d->r->n_kernels; i++) {
         const struct deep_kernel_row *k = &d->r->kernels[i];
@@ -233,7 +233,7 @@ static void put_kernels(struct drawing *d)
     }
 }
 
-static bool has_class(const struct drawing *d, int class)
+static bool has_class(const struct roofline_drawing *d, int class)
 {
     for (size_t k = 0; k < d->r->n_kernels; k++)
         if (deep_roofline_places(&d->r->kernels[k]) &&
@@ -243,7 +243,7 @@ static bool has_class(const struct drawing *d, int class)
 }
 
 /* The legend from its first row at y on, or how many rows it takes where nothing is put. */
-static int legend(struct drawing *d, int y, bool put)
+static int legend(struct roofline_drawing *d, int y, bool put)
 {
     int rows = 1, x = 8;
     for (int i = 0; i < N_CLASSES; i++) {
@@ -267,7 +267,7 @@ static int legend(struct drawing *d, int y, bool put)
 
 void deep_roofline(struct buf *out, const struct deep_result *r, bool alone)
 {
-    struct drawing d = {
+    struct roofline_drawing d = {
         .out = out, .r = r, .width = alone ? 860 : 400, .height = alone ? 470 : 330};
     bool any = deep_roofline_any(r);
     d.right = d.width - 24; /* room for half of the last tick's label */

@@ -9,8 +9,8 @@
 #include "deep/analysis.h"
 #include "deep/deep.h"
 #include "deep/env.h"
-#include "deep/files.h"
 #include "deep/repeat.h"
+#include "deep/session_files.h"
 #include "deep/steps.h"
 #include "text/json.h"
 #include "text/yaml.h"
@@ -49,7 +49,7 @@ enum st deep_check(const struct deep_params *p, struct err *e)
 }
 
 /* Files that were made before and are read now. */
-static struct texts given(const struct session *s)
+static struct texts given(const struct deep_session *s)
 {
     const struct deep_params *p = s->p;
     const char **out = arena_array(s->a, const char *, p->csv.n + 3);
@@ -63,7 +63,7 @@ static struct texts given(const struct session *s)
     return (struct texts){out, n};
 }
 
-static enum st write_provenance(struct session *s, struct err *e)
+static enum st write_provenance(struct deep_session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
     struct buf text = {0};
@@ -99,7 +99,7 @@ static void join(struct buf *out, struct map *seen, const char *text)
 }
 
 /* GPUs that the tables name. The number of different ones. */
-static size_t add_gpus(struct session *s)
+static size_t add_gpus(struct deep_session *s)
 {
     struct deep_result *r = s->result;
     struct buf names = {0}, ccs = {0};
@@ -125,7 +125,7 @@ static size_t add_gpus(struct session *s)
 }
 
 /* A machine that says which GPU it has; without one, that of ncu's table. */
-static void add_facts(struct session *s)
+static void add_facts(struct deep_session *s)
 {
     struct deep_result *r = s->result;
     if (s->p->command.n || s->p->session) {
@@ -146,7 +146,7 @@ static void add_facts(struct session *s)
 }
 
 /* Whether the roofs are of a GPU that the session's machine has, as far as both are known. */
-static void note_roofs(struct session *s, const struct deep_roofs *roofs)
+static void note_roofs(struct deep_session *s, const struct deep_roofs *roofs)
 {
     const struct node *gpus = node_find(s->env, "gpus");
     const char *other = NULL;
@@ -168,7 +168,7 @@ static void note_roofs(struct session *s, const struct deep_roofs *roofs)
 }
 
 /* What is to be done where nothing was measured. */
-static enum st reject(const struct session *s, struct err *e)
+static enum st reject(const struct deep_session *s, struct err *e)
 {
     const struct deep_result *r = s->result;
     for (size_t i = 0; i < r->n_steps; i++)
@@ -183,7 +183,7 @@ static enum st reject(const struct session *s, struct err *e)
     return err_add(e, "nothing was measured");
 }
 
-static enum st analyse(struct session *s, struct err *e)
+static enum st analyse(struct deep_session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
     struct deep_roofs roofs;
@@ -215,14 +215,14 @@ static enum st analyse(struct session *s, struct err *e)
     return deep_files_write(s->a, &x, s->art, p->groups, s->result, e);
 }
 
-static enum st unprofiled(struct session *s, bool *go_on, struct err *e)
+static enum st unprofiled(struct deep_session *s, bool *go_on, struct err *e)
 {
     if (s->p->warmup)
         TRY(step_unprofiled(s, "warm-up", false, go_on, e));
     return *go_on ? step_unprofiled(s, "baseline", true, go_on, e) : ST_OK;
 }
 
-static enum st measure(struct session *s, struct err *e)
+static enum st measure(struct deep_session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
     bool go_on = true;
@@ -244,7 +244,7 @@ static enum st measure(struct session *s, struct err *e)
 }
 
 /* The session to compare with, before anything runs that could be in vain. */
-static enum st take_before(struct session *s, struct err *e)
+static enum st take_before(struct deep_session *s, struct err *e)
 {
     if (deep_result_load(s->a, fs_join(s->a, s->p->against, "deep.json"), &s->before, e) != ST_OK)
         return err_hint(e, "deep.against= takes a folder that twinfer deep left");
@@ -254,7 +254,7 @@ static enum st take_before(struct session *s, struct err *e)
 enum st deep_run(struct arena *a, const struct deep_params *p, const struct artifact *art,
                  struct deep_result *out, struct err *e)
 {
-    struct session s = {.a = a, .p = p, .art = art, .result = out, .baseline_s = NAN};
+    struct deep_session s = {.a = a, .p = p, .art = art, .result = out, .baseline_s = NAN};
     char *cwd = getcwd(NULL, 0);
     *out = (struct deep_result){.schema_version = DEEP_SCHEMA,
                                 .command = p->command.n ? argv_line(a, p->command) : NULL};

@@ -9,16 +9,16 @@
 
 enum { MOST_OPEN = 1024 };
 
-struct moment {
+struct range_moment {
     uint32_t process;
     int64_t at_ns;
     uint32_t index; /* of a range, or of an operation */
 };
-typedef VEC(struct moment) moment_list;
+typedef VEC(struct range_moment) moment_list;
 
 static int by_moment(const void *x, const void *y)
 {
-    const struct moment *a = x, *b = y;
+    const struct range_moment *a = x, *b = y;
     if (a->process != b->process)
         return a->process < b->process ? -1 : 1;
     if (a->at_ns != b->at_ns)
@@ -41,7 +41,8 @@ static moment_list instances_by_start(const struct kernels *k, const struct deep
     moment_list list = {0};
     for (uint32_t r = 0; r < k->t->n_ranges; r++)
         if (x->owner[r] == r)
-            vec_push(&list, ((struct moment){process_of_range(k, r), k->t->ranges[r].start_ns, r}));
+            vec_push(&list,
+                     ((struct range_moment){process_of_range(k, r), k->t->ranges[r].start_ns, r}));
     if (list.n)
         qsort(list.p, list.n, sizeof *list.p, by_moment);
     return list;
@@ -55,7 +56,7 @@ static moment_list strays_by_launch(const struct deep_stages *s, const struct ke
         uint32_t call = t->ops.call[i];
         int64_t at_ns = call == TRACE_NONE ? t->ops.start_ns[i] : t->calls.start_ns[call];
         if (s->of_op[i] < 0)
-            vec_push(&list, ((struct moment){process_of_op(k, i), at_ns, (uint32_t)i}));
+            vec_push(&list, ((struct range_moment){process_of_op(k, i), at_ns, (uint32_t)i}));
     }
     if (list.n)
         qsort(list.p, list.n, sizeof *list.p, by_moment);
@@ -66,7 +67,7 @@ static moment_list strays_by_launch(const struct deep_stages *s, const struct ke
  * those that ended. */
 static uint32_t innermost(const struct deep_stages *s, const struct kernels *k,
                           const struct deep_instances *x, moment_list *open,
-                          const struct moment *stray)
+                          const struct range_moment *stray)
 {
     const struct trace *t = k->t;
     uint32_t call = t->ops.call[stray->index], best = TRACE_NONE;
@@ -99,7 +100,7 @@ void deep_windows_strays(struct deep_stages *s, const struct kernels *k,
     for (size_t i = 0; i < o->n; i++)
         owner[i] = TRACE_NONE;
     for (size_t i = 0; i < strays.n; i++) {
-        const struct moment *stray = &strays.p[i];
+        const struct range_moment *stray = &strays.p[i];
         while (next < instances.n && (instances.p[next].process < stray->process ||
                                       (instances.p[next].process == stray->process &&
                                        instances.p[next].at_ns <= stray->at_ns))) {

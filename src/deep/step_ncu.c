@@ -6,7 +6,7 @@
 #include "deep/steps.h"
 
 /* What a query printed; "" when it failed: then all metrics are asked for. */
-static enum st query(struct session *s, bool of_launch, const char **out, struct err *e)
+static enum st query(struct deep_session *s, bool of_launch, const char **out, struct err *e)
 {
     struct argv argv = {.a = s->a};
     struct tool_result ran;
@@ -28,7 +28,7 @@ static enum st query(struct session *s, bool of_launch, const char **out, struct
 }
 
 /* The metrics that were not asked for, as this GPU's queries do not name them. */
-static void note_unknown(struct session *s, struct texts known)
+static void note_unknown(struct deep_session *s, struct texts known)
 {
     const struct texts *wanted = &s->p->ncu.metrics;
     struct buf names = {0};
@@ -43,7 +43,7 @@ static void note_unknown(struct session *s, struct texts known)
     buf_free(&names);
 }
 
-static enum st known_metrics(struct session *s, struct texts *out, struct err *e)
+static enum st known_metrics(struct deep_session *s, struct texts *out, struct err *e)
 {
     const char *counters, *launch;
     *out = s->p->ncu.metrics;
@@ -59,7 +59,7 @@ static enum st known_metrics(struct session *s, struct texts *out, struct err *e
     return ST_OK;
 }
 
-static const char *read_text(struct session *s, const char *path)
+static const char *read_text(struct deep_session *s, const char *path)
 {
     struct err ignored = {0};
     struct sv text;
@@ -70,7 +70,7 @@ static const char *read_text(struct session *s, const char *path)
 }
 
 /* The table, as far as there is one; what failed goes to the step. */
-static void take_table(struct session *s, struct deep_step *step, const char *csv,
+static void take_table(struct deep_session *s, struct deep_step *step, const char *csv,
                        const struct tool_result *ran)
 {
     struct err why = {0};
@@ -92,7 +92,7 @@ static void take_table(struct session *s, struct deep_step *step, const char *cs
                      said);
 }
 
-static enum st profile(struct session *s, const char *region, const char *range,
+static enum st profile(struct deep_session *s, const char *region, const char *range,
                        struct texts metrics, const char *regex, struct err *e)
 {
     struct argv argv = {.a = s->a};
@@ -117,7 +117,8 @@ static enum st profile(struct session *s, const char *region, const char *range,
     return ST_OK;
 }
 
-static enum st by_region(struct session *s, struct texts metrics, const char *regex, struct err *e)
+static enum st by_region(struct deep_session *s, struct texts metrics, const char *regex,
+                         struct err *e)
 {
     for (int i = 0; i < s->stages.n; i++) {
         const struct deep_stage *stage = &s->stages.p[i];
@@ -132,7 +133,7 @@ static enum st by_region(struct session *s, struct texts metrics, const char *re
 }
 
 /* The kernels that the timeline says took most; NULL without a timeline: all. */
-static const char *top_regex(struct session *s)
+static const char *top_regex(struct deep_session *s)
 {
     struct deep_roofs none;
     struct deep_rates no_rates = {0};
@@ -160,7 +161,7 @@ static const char *top_regex(struct session *s)
     return regex;
 }
 
-enum st step_ncu(struct session *s, struct err *e)
+enum st step_ncu(struct deep_session *s, struct err *e)
 {
     struct texts metrics;
     const struct tool_answer *version = &s->silence.ncu;

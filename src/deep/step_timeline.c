@@ -23,7 +23,7 @@ static struct trace_record recording(const struct deep_params *p, bool light)
 }
 
 /* The folder of the recorder's spools. */
-static enum st prepare(struct session *s, bool light, const char *dir,
+static enum st prepare(struct deep_session *s, bool light, const char *dir,
                        const char *env[TRACE_VARIABLES + 1], struct err *e)
 {
     struct artifact folder = *s->art;
@@ -40,7 +40,7 @@ static enum st prepare(struct session *s, bool light, const char *dir,
     return ST_OK;
 }
 
-static bool has_spool(struct session *s, const char *dir)
+static bool has_spool(struct deep_session *s, const char *dir)
 {
     struct err ignored = {0};
     const char **names;
@@ -54,7 +54,7 @@ static bool has_spool(struct session *s, const char *dir)
 }
 
 /* Why there is no timeline: that of the run first, where it failed. */
-static void no_timeline(struct session *s, struct deep_step *step, const char *why,
+static void no_timeline(struct deep_session *s, struct deep_step *step, const char *why,
                         const char *remedy, const struct tool_result *ran)
 {
     if (ran->why)
@@ -65,7 +65,7 @@ static void no_timeline(struct session *s, struct deep_step *step, const char *w
     step_explain(step, "failed", why, ran->tail);
 }
 
-static void load(struct session *s, struct deep_step *step, const char *path,
+static void load(struct deep_session *s, struct deep_step *step, const char *path,
                  const struct tool_result *ran)
 {
     static const char ON_A_GPU[] =
@@ -88,7 +88,7 @@ static void load(struct session *s, struct deep_step *step, const char *path,
         step_explain(step, "partial", ran->why, ran->tail);
 }
 
-static enum st record(struct session *s, bool light, struct err *e)
+static enum st record(struct deep_session *s, bool light, struct err *e)
 {
     const char *dir = fs_join(s->a, s->dir, "timeline"), *env[TRACE_VARIABLES + 1];
     struct tool_result ran;
@@ -116,7 +116,7 @@ static enum st record(struct session *s, bool light, struct err *e)
 
 /* ---- Nsight Systems ---- */
 
-static enum st nsys_tool(struct session *s, const char *name, struct argv *argv,
+static enum st nsys_tool(struct deep_session *s, const char *name, struct argv *argv,
                          struct tool_result *ran, struct deep_step **step, struct err *e)
 {
     *step = step_add(s, name, "nsys");
@@ -124,7 +124,7 @@ static enum st nsys_tool(struct session *s, const char *name, struct argv *argv,
 }
 
 /* Tables of nsys itself, beside ours; without them the session goes on. */
-static enum st nsys_tables(struct session *s, const char *recording_path, struct err *e)
+static enum st nsys_tables(struct deep_session *s, const char *recording_path, struct err *e)
 {
     struct argv argv = {.a = s->a};
     struct tool_result ran;
@@ -139,7 +139,7 @@ static enum st nsys_tables(struct session *s, const char *recording_path, struct
     return ST_OK;
 }
 
-static enum st by_nsys(struct session *s, bool light, struct err *e)
+static enum st by_nsys(struct deep_session *s, bool light, struct err *e)
 {
     struct arena *a = s->a;
     const char *output = fs_join(a, s->dir, "nsys/run"),
@@ -181,13 +181,13 @@ static enum st by_nsys(struct session *s, bool light, struct err *e)
 
 /* ---- both ---- */
 
-static enum st once(struct session *s, bool nsys, bool light, struct err *e)
+static enum st once(struct deep_session *s, bool nsys, bool light, struct err *e)
 {
     return nsys ? by_nsys(s, light, e) : record(s, light, e);
 }
 
 /* In light mode. What was recorded before stands where that leaves no timeline. */
-static enum st repeat(struct session *s, bool nsys, struct err *e)
+static enum st repeat(struct deep_session *s, bool nsys, struct err *e)
 {
     const char *dir = fs_join(s->a, s->dir, nsys ? "nsys" : "timeline"),
                *aside = arena_printf(s->a, "%s_full", dir);
@@ -206,12 +206,12 @@ static enum st repeat(struct session *s, bool nsys, struct err *e)
     return rename(aside, dir) == 0 ? ST_OK : err_errno(e, false, "%s", aside);
 }
 
-static bool costs_too_much(const struct session *s, size_t step)
+static bool costs_too_much(const struct deep_session *s, size_t step)
 {
     return s->has_trace && s->result->steps[step].overhead_percent > s->p->max_overhead_percent;
 }
 
-enum st step_timeline(struct session *s, struct err *e)
+enum st step_timeline(struct deep_session *s, struct err *e)
 {
     bool light = s->p->mode == DEEP_LIGHT, nsys = s->p->timeline == DEEP_TIMELINE_NSYS;
     size_t first = s->result->n_steps;

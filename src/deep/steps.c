@@ -10,7 +10,7 @@ const char NO_PROGRAM[] = "the word after -- names a program";
 
 enum { STEPS_MAX = DEEP_MAX_STAGES + 64 };
 
-struct deep_step *step_add(struct session *s, const char *name, const char *tool)
+struct deep_step *step_add(struct deep_session *s, const char *name, const char *tool)
 {
     if (!s->result->steps)
         s->result->steps = arena_array(s->a, struct deep_step, STEPS_MAX);
@@ -52,25 +52,25 @@ static const char *file_name(struct arena *a, const char *name)
     return out;
 }
 
-const char *step_log(struct session *s, const struct deep_step *step)
+const char *step_log(struct deep_session *s, const struct deep_step *step)
 {
     return arena_printf(s->a, "logs/%s.log", file_name(s->a, step->name));
 }
 
-const char *step_own_path(struct session *s, const char *cause)
+const char *step_own_path(struct deep_session *s, const char *cause)
 {
     size_t n = strlen(s->dir);
     return arena_str(s->a,
                      strncmp(cause, s->dir, n) == 0 && cause[n] == '/' ? cause + n + 1 : cause);
 }
 
-void step_look_at_log(struct session *s, struct deep_step *step)
+void step_look_at_log(struct deep_session *s, struct deep_step *step)
 {
     if (!step->remedy)
         step->remedy = arena_printf(s->a, "%s has its output", step_log(s, step));
 }
 
-enum st step_run(struct session *s, struct deep_step *step, struct argv *argv,
+enum st step_run(struct deep_session *s, struct deep_step *step, struct argv *argv,
                  const char *const *env, struct tool_result *out, struct err *e)
 {
     const struct tool_run run = {.argv = argv_words(argv),
@@ -97,7 +97,7 @@ enum st step_run(struct session *s, struct deep_step *step, struct argv *argv,
     return ST_OK;
 }
 
-enum st step_unprofiled(struct session *s, const char *name, bool counts, bool *go_on,
+enum st step_unprofiled(struct deep_session *s, const char *name, bool counts, bool *go_on,
                         struct err *e)
 {
     struct tool_result ran;
@@ -122,7 +122,7 @@ enum st step_unprofiled(struct session *s, const char *name, bool counts, bool *
     return ST_OK;
 }
 
-enum st step_given_trace(struct session *s, struct err *e)
+enum st step_given_trace(struct deep_session *s, struct err *e)
 {
     TRY(trace_load(&s->trace, s->p->trace, NULL, e));
     step_add(s, "timeline", arena_printf(s->a, "made before: %s", s->p->trace));
@@ -130,7 +130,7 @@ enum st step_given_trace(struct session *s, struct err *e)
     return ST_OK;
 }
 
-enum st step_given_csv(struct session *s, struct err *e)
+enum st step_given_csv(struct deep_session *s, struct err *e)
 {
     for (size_t i = 0; i < s->p->csv.n; i++) {
         size_t before = s->ncu.launches.n, told = s->ncu.notes.n;

@@ -118,7 +118,7 @@ static bool wanted(const struct deep_scope *s, const char *name, const char *sho
 
 /* ---- configurations ---- */
 
-struct config { /* of one kernel: its launches of a grid and block */
+struct launch_config { /* of one kernel: its launches of a grid and block */
     uint32_t kernel;
     int64_t calls, timed, total_ns; /* in the trace */
     int64_t profiled;
@@ -129,18 +129,18 @@ struct config { /* of one kernel: its launches of a grid and block */
 
 struct configs {
     struct map index;
-    VEC(struct config) list;
+    VEC(struct launch_config) list;
 };
 
-static struct config *config_at(struct configs *c, uint32_t kernel, const int64_t grid[3],
-                                const int64_t block[3])
+static struct launch_config *config_at(struct configs *c, uint32_t kernel, const int64_t grid[3],
+                                       const int64_t block[3])
 {
     const int64_t key[] = {kernel, grid[0], grid[1], grid[2], block[0], block[1], block[2]};
     bool is_new;
     struct map_entry *entry = map_put(&c->index, (const char *)key, sizeof key, &is_new);
     if (is_new) {
         entry->i = (int64_t)c->list.n;
-        vec_push(&c->list, (struct config){.kernel = kernel});
+        vec_push(&c->list, (struct launch_config){.kernel = kernel});
     }
     return &c->list.p[entry->i];
 }
@@ -148,8 +148,8 @@ static struct config *config_at(struct configs *c, uint32_t kernel, const int64_
 /* ---- figures ---- */
 
 /* Weights of configurations: calls in the trace; where it has none of them, launches profiled. */
-static void weigh(struct arena *a, struct deep_kernel *out, struct config *const *all, size_t n,
-                  bool of_trace, const struct deep_roofs *roofs)
+static void weigh(struct arena *a, struct deep_kernel *out, struct launch_config *const *all,
+                  size_t n, bool of_trace, const struct deep_roofs *roofs)
 {
     struct deep_mean mean = {0};
     int64_t calls = 0, time_ns = 0;
@@ -181,7 +181,8 @@ static void weigh(struct arena *a, struct deep_kernel *out, struct config *const
 
 static int by_kernel(const void *x, const void *y)
 {
-    const struct config *a = *(struct config *const *)x, *b = *(struct config *const *)y;
+    const struct launch_config *a = *(struct launch_config *const *)x,
+                               *b = *(struct launch_config *const *)y;
     return a->kernel != b->kernel ? (a->kernel < b->kernel ? -1 : 1) : (a < b ? -1 : a > b);
 }
 
@@ -256,7 +257,7 @@ static void take_trace(struct making *m, int64_t *gpu_ns)
         *gpu_ns += kernels_duration(k, i);
         const int64_t grid[3] = {sig->grid[0], sig->grid[1], sig->grid[2]};
         const int64_t block[3] = {sig->block[0], sig->block[1], sig->block[2]};
-        struct config *c = config_at(&m->configs, name, grid, block);
+        struct launch_config *c = config_at(&m->configs, name, grid, block);
         c->calls++;
         c->timed++;
         c->total_ns += kernels_duration(k, i);
@@ -289,7 +290,7 @@ static void take_ncu(struct making *m, int64_t *gpu_ns)
         if (kernel == TRACE_NONE || (!inside && !m->j->k))
             continue;
         struct deep_figures f = deep_figures_of(t, l);
-        struct config *c = config_at(&m->configs, kernel, l->grid, l->block);
+        struct launch_config *c = config_at(&m->configs, kernel, l->grid, l->block);
         if (!inside) {
             deep_mean_add(&c->outside, &f, (double)l->count);
             c->elsewhere += l->count;
@@ -321,7 +322,7 @@ struct deep_kernel *deep_kernels_of(struct arena *a, const struct deep_join *j,
         take_trace(&m, &all_ns);
     take_ncu(&m, &all_ns);
     size_t n_configs = m.configs.list.n;
-    struct config **order = arena_array(m.scratch, struct config *, n_configs + 1);
+    struct launch_config **order = arena_array(m.scratch, struct launch_config *, n_configs + 1);
     for (size_t i = 0; i < n_configs; i++)
         order[i] = &m.configs.list.p[i];
     qsort(order, n_configs, sizeof *order, by_kernel);

@@ -22,7 +22,7 @@ static const char *const kernel_names[KERNELS] = {"roof_read",    "roof_write", 
                                                   "roof_nothing", "roof_read_l2", "roof_fma_f64",
                                                   "roof_fma_f32", "roof_fma_f16"};
 
-struct bench {
+struct roofs_bench {
     const struct roofs_params *p;
     struct roofs *out;
     struct arena *a;
@@ -39,10 +39,10 @@ struct bench {
 /* ---- sampling -------------------------------------------------------------------------------- */
 
 /* The work that is timed, once. */
-typedef enum st step_fn(struct bench *b, void *ctx, struct err *e);
+typedef enum st step_fn(struct roofs_bench *b, void *ctx, struct err *e);
 
-static enum st time_steps(struct bench *b, step_fn *step, void *ctx, int repeats, double *device_s,
-                          double *host_s, struct err *e)
+static enum st time_steps(struct roofs_bench *b, step_fn *step, void *ctx, int repeats,
+                          double *device_s, double *host_s, struct err *e)
 {
     const int64_t start_ns = clock_mono_ns();
     TRY(gpu_event_record(&b->g, b->start, b->stream, e));
@@ -55,7 +55,7 @@ static enum st time_steps(struct bench *b, step_fn *step, void *ctx, int repeats
 }
 
 /* Runs the work until the clocks had time to rise, and says how often it fits into one sample. */
-static enum st warm_up(struct bench *b, step_fn *step, void *ctx, int *repeats, struct err *e)
+static enum st warm_up(struct roofs_bench *b, step_fn *step, void *ctx, int *repeats, struct err *e)
 {
     double device_s, host_s;
     const int64_t start_ns = clock_mono_ns();
@@ -69,7 +69,7 @@ static enum st warm_up(struct bench *b, step_fn *step, void *ctx, int *repeats, 
 }
 
 /* Keeps samples if the clocks were not held down by heat or the hardware. */
-static bool keep(struct bench *b, struct roof *r, double *samples)
+static bool keep(struct roofs_bench *b, struct roof *r, double *samples)
 {
     r->gpu = true;
     r->under = gpu_watch_take(b->watch);
@@ -85,7 +85,7 @@ static bool keep(struct bench *b, struct roof *r, double *samples)
 }
 
 /* A rate: `amount` of one step over its seconds. */
-static enum st sample_rate(struct bench *b, enum roof_id id, step_fn *step, void *ctx,
+static enum st sample_rate(struct roofs_bench *b, enum roof_id id, step_fn *step, void *ctx,
                            double amount, struct err *e)
 {
     double samples[ROOF_SAMPLES];
@@ -106,7 +106,8 @@ static enum st sample_rate(struct bench *b, enum roof_id id, step_fn *step, void
     return ST_OK;
 }
 
-static enum st launch(struct bench *b, enum kernel k, unsigned blocks, void **params, struct err *e)
+static enum st launch(struct roofs_bench *b, enum kernel k, unsigned blocks, void **params,
+                      struct err *e)
 {
     const struct gpu_launch l = {.grid.x = blocks, .block.x = THREADS};
     return gpu_launch(&b->g, &b->kernel[k], &l, params, b->stream, e);
@@ -120,28 +121,28 @@ struct buffers {
     unsigned factor;
 };
 
-static enum st step_read(struct bench *b, void *ctx, struct err *e)
+static enum st step_read(struct roofs_bench *b, void *ctx, struct err *e)
 {
     struct buffers *m = ctx;
     void *params[] = {&m->a, &m->sums};
     return launch(b, READ, m->blocks, params, e);
 }
 
-static enum st step_write(struct bench *b, void *ctx, struct err *e)
+static enum st step_write(struct roofs_bench *b, void *ctx, struct err *e)
 {
     struct buffers *m = ctx;
     void *params[] = {&m->a, &m->factor};
     return launch(b, WRITE, m->blocks, params, e);
 }
 
-static enum st step_copy(struct bench *b, void *ctx, struct err *e)
+static enum st step_copy(struct roofs_bench *b, void *ctx, struct err *e)
 {
     struct buffers *m = ctx;
     return gpu_copy(&b->g, m->b, m->a, (size_t)m->blocks * BLOCK_BYTES, b->stream, e);
 }
 
 /* Word i of a buffer that was written or copied is i * factor: do the words add up? */
-static enum st check_sum(struct bench *b, struct buffers *m, CUdeviceptr at, const char *what,
+static enum st check_sum(struct roofs_bench *b, struct buffers *m, CUdeviceptr at, const char *what,
                          struct err *e)
 {
     const uint64_t n = (uint64_t)m->blocks * BLOCK_BYTES / 4;
@@ -159,7 +160,7 @@ static enum st check_sum(struct bench *b, struct buffers *m, CUdeviceptr at, con
     return err_set(e, ST_DEVICE, "%s: the words add up to %u, not to %u", what, sum, expected);
 }
 
-static enum st measure_buffers(struct bench *b, struct buffers *m, struct err *e)
+static enum st measure_buffers(struct roofs_bench *b, struct buffers *m, struct err *e)
 {
     static const struct {
         enum roof_id id;
@@ -182,7 +183,7 @@ static enum st measure_buffers(struct bench *b, struct buffers *m, struct err *e
     return ST_OK;
 }
 
-static enum st measure_memory(struct bench *b, struct err *e)
+static enum st measure_memory(struct roofs_bench *b, struct err *e)
 {
     size_t bytes = (size_t)4 << 30;
     if (bytes > b->g.free_bytes / 4)
@@ -206,7 +207,7 @@ struct cached {
     unsigned blocks, pieces, rounds;
 };
 
-static enum st step_cached(struct bench *b, void *ctx, struct err *e)
+static enum st step_cached(struct roofs_bench *b, void *ctx, struct err *e)
 {
     struct cached *c = ctx;
     void *params[] = {&c->at, &c->sums, &c->pieces, &c->rounds};
@@ -214,7 +215,7 @@ static enum st step_cached(struct bench *b, void *ctx, struct err *e)
 }
 
 /* One launch more, whose sum is known: word i of the memory is i * factor. */
-static enum st check_cached(struct bench *b, struct cached *c, unsigned factor, struct err *e)
+static enum st check_cached(struct roofs_bench *b, struct cached *c, unsigned factor, struct err *e)
 {
     const uint64_t words = BLOCK_BYTES / 4;
     uint32_t sum = 0, expected = 0, *sums = arena_array(b->a, uint32_t, c->blocks);
@@ -235,7 +236,7 @@ static enum st check_cached(struct bench *b, struct cached *c, unsigned factor, 
                    roof_name(ROOF_GPU_READ_L2), sum, expected);
 }
 
-static enum st sample_cached(struct bench *b, struct cached *c, struct err *e)
+static enum st sample_cached(struct roofs_bench *b, struct cached *c, struct err *e)
 {
     unsigned factor = 3;
     const size_t bytes = (size_t)c->pieces * BLOCK_BYTES;
@@ -250,7 +251,7 @@ static enum st sample_cached(struct bench *b, struct cached *c, struct err *e)
     return check_cached(b, c, factor, e);
 }
 
-static enum st measure_l2(struct bench *b, struct err *e)
+static enum st measure_l2(struct roofs_bench *b, struct err *e)
 {
     size_t bytes = (size_t)b->g.facts.l2_bytes / 4;
     if (bytes > b->g.free_bytes / 4)
@@ -278,7 +279,7 @@ struct fma {
     int rounds;
 };
 
-static enum st step_fma(struct bench *b, void *ctx, struct err *e)
+static enum st step_fma(struct roofs_bench *b, void *ctx, struct err *e)
 {
     struct fma *f = ctx;
     unsigned one = 1;
@@ -286,7 +287,7 @@ static enum st step_fma(struct bench *b, void *ctx, struct err *e)
     return launch(b, f->kernel, f->blocks, params, e);
 }
 
-static enum st check_fma(struct bench *b, struct fma *f, struct err *e)
+static enum st check_fma(struct roofs_bench *b, struct fma *f, struct err *e)
 {
     uint32_t *right = arena_array(b->a, uint32_t, f->blocks), all = 0;
     TRY(gpu_fill(&b->g, f->right, 0, f->blocks * sizeof *right, b->stream, e));
@@ -301,7 +302,7 @@ static enum st check_fma(struct bench *b, struct fma *f, struct err *e)
                    kernel_names[f->kernel], all, f->blocks * THREADS);
 }
 
-static enum st measure_fma(struct bench *b, struct err *e)
+static enum st measure_fma(struct roofs_bench *b, struct err *e)
 {
     enum { LANES = 16, ROUNDS = 2048 }; /* as in kernels/roofs.cu; enough to end at 2 */
     static const struct {
@@ -329,20 +330,20 @@ static enum st measure_fma(struct bench *b, struct err *e)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-struct product {
+struct roofs_product {
     struct gpu_blas blas;
     struct gpu_matmul m;
     struct gpu_matmul_buffers at;
     int64_t size;
 };
 
-static enum st step_product(struct bench *b, void *ctx, struct err *e)
+static enum st step_product(struct roofs_bench *b, void *ctx, struct err *e)
 {
-    struct product *p = ctx;
+    struct roofs_product *p = ctx;
     return gpu_matmul_run(&p->blas, &p->m, &p->at, b->stream, e);
 }
 
-static enum st fill_random(struct bench *b, CUdeviceptr at, uint64_t n, unsigned seed,
+static enum st fill_random(struct roofs_bench *b, CUdeviceptr at, uint64_t n, unsigned seed,
                            enum gpu_matmul_type t, struct err *e)
 {
     int type = t == GPU_MATMUL_F16 ? 1 : t == GPU_MATMUL_BF16 ? 2 : 0;
@@ -372,7 +373,7 @@ static double element(const void *p, size_t i, enum gpu_matmul_type t)
 }
 
 /* A few elements of y against sums in double precision. */
-static enum st check_product(struct bench *b, struct product *p, enum gpu_matmul_type t,
+static enum st check_product(struct roofs_bench *b, struct roofs_product *p, enum gpu_matmul_type t,
                              struct err *e)
 {
     enum { SOME = 4 };
@@ -404,8 +405,8 @@ static enum st check_product(struct bench *b, struct product *p, enum gpu_matmul
                    gpu_matmul_type_name(t), sqrt(off / all));
 }
 
-static enum st measure_product(struct bench *b, struct product *p, enum gpu_matmul_type t,
-                               enum roof_id id, struct err *e)
+static enum st measure_product(struct roofs_bench *b, struct roofs_product *p,
+                               enum gpu_matmul_type t, enum roof_id id, struct err *e)
 {
     const uint64_t n = (uint64_t)(p->size * p->size);
     const struct gpu_matmul_shape shape = {.rows = p->size, .m = p->size, .k = p->size, .type = t};
@@ -420,7 +421,7 @@ static enum st measure_product(struct bench *b, struct product *p, enum gpu_matm
     return check_product(b, p, t, e);
 }
 
-static enum st measure_each(struct bench *b, struct product *p, struct err *e)
+static enum st measure_each(struct roofs_bench *b, struct roofs_product *p, struct err *e)
 {
     static const struct {
         enum gpu_matmul_type type;
@@ -442,9 +443,9 @@ static enum st measure_each(struct bench *b, struct product *p, struct err *e)
 }
 
 /* Without cuBLASLt the other roofs are measured all the same. */
-static enum st measure_products(struct bench *b, struct err *e)
+static enum st measure_products(struct roofs_bench *b, struct err *e)
 {
-    struct product p = {.size = 8192};
+    struct roofs_product p = {.size = 8192};
     while ((size_t)(p.size * p.size) * 4 > b->g.free_bytes / 32)
         p.size /= 2;
     if (gpu_blas_open(&b->g, NULL, &p.blas, e) != ST_OK) {
@@ -467,25 +468,25 @@ static enum st measure_products(struct bench *b, struct err *e)
 
 /* ---- the link -------------------------------------------------------------------------------- */
 
-struct link {
+struct host_link {
     CUdeviceptr device;
     void *host;
     size_t bytes;
 };
 
-static enum st step_to_device(struct bench *b, void *ctx, struct err *e)
+static enum st step_to_device(struct roofs_bench *b, void *ctx, struct err *e)
 {
-    struct link *l = ctx;
+    struct host_link *l = ctx;
     return gpu_upload(&b->g, l->device, l->host, l->bytes, b->stream, e);
 }
 
-static enum st step_to_host(struct bench *b, void *ctx, struct err *e)
+static enum st step_to_host(struct roofs_bench *b, void *ctx, struct err *e)
 {
-    struct link *l = ctx;
+    struct host_link *l = ctx;
     return gpu_download(&b->g, l->host, l->device, l->bytes, b->stream, e);
 }
 
-static enum st measure_both_ways(struct bench *b, struct link *l, struct err *e)
+static enum st measure_both_ways(struct roofs_bench *b, struct host_link *l, struct err *e)
 {
     TRY(gpu_alloc(&b->g, l->bytes, "the buffer of copies", &l->device, e));
     TRY(gpu_host_alloc(&b->g, l->bytes, "the buffer of copies", &l->host, e));
@@ -501,9 +502,9 @@ static enum st measure_both_ways(struct bench *b, struct link *l, struct err *e)
     return ST_OK;
 }
 
-static enum st measure_link(struct bench *b, struct err *e)
+static enum st measure_link(struct roofs_bench *b, struct err *e)
 {
-    struct link l = {.bytes = (size_t)256 << 20};
+    struct host_link l = {.bytes = (size_t)256 << 20};
     if (l.bytes > b->g.free_bytes / 8)
         l.bytes = b->g.free_bytes / 8;
     enum st st = measure_both_ways(b, &l, e);
@@ -514,7 +515,7 @@ static enum st measure_link(struct bench *b, struct err *e)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-static enum st launch_nothing(struct bench *b, int n, struct err *e)
+static enum st launch_nothing(struct roofs_bench *b, int n, struct err *e)
 {
     const struct gpu_launch l = {.grid.x = 1, .block.x = 32};
     for (int i = 0; i < n; i++)
@@ -523,8 +524,8 @@ static enum st launch_nothing(struct bench *b, int n, struct err *e)
 }
 
 /* One sample of `ids`: device seconds of a launch or node, and the host's seconds of the call. */
-static enum st sample_launches(struct bench *b, CUgraphExec graph, double *device_s, double *host_s,
-                               struct err *e)
+static enum st sample_launches(struct roofs_bench *b, CUgraphExec graph, double *device_s,
+                               double *host_s, struct err *e)
 {
     TRY(gpu_stream_wait(&b->g, b->stream, e));
     TRY(gpu_event_record(&b->g, b->start, b->stream, e));
@@ -541,7 +542,7 @@ static enum st sample_launches(struct bench *b, CUgraphExec graph, double *devic
     return ST_OK;
 }
 
-static enum st sample_both(struct bench *b, CUgraphExec graph, enum roof_id device,
+static enum st sample_both(struct roofs_bench *b, CUgraphExec graph, enum roof_id device,
                            enum roof_id host, struct err *e)
 {
     double device_s[ROOF_SAMPLES], host_s[ROOF_SAMPLES];
@@ -555,7 +556,7 @@ static enum st sample_both(struct bench *b, CUgraphExec graph, enum roof_id devi
     return ST_OK;
 }
 
-static enum st measure_launches(struct bench *b, struct err *e)
+static enum st measure_launches(struct roofs_bench *b, struct err *e)
 {
     CUgraphExec graph = NULL;
     TRY(sample_both(b, NULL, ROOF_GPU_LAUNCH, ROOF_GPU_LAUNCH_HOST, e));
@@ -575,7 +576,7 @@ static enum st measure_launches(struct bench *b, struct err *e)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static enum st open_kernels(struct bench *b, struct err *e)
+static enum st open_kernels(struct roofs_bench *b, struct err *e)
 {
     const struct embed_file *file = embed_find(embed_doctor, "roofs.cu");
     const struct gpu_source source = {.name = "roofs.cu", .text = file->bytes};
@@ -600,7 +601,7 @@ static enum st open_kernels(struct bench *b, struct err *e)
     return ST_OK;
 }
 
-static void fill_facts(struct bench *b)
+static void fill_facts(struct roofs_bench *b)
 {
     const struct gpu_device *d = &b->g.facts;
     const struct gpu_limits l = gpu_watch_limits(b->watch);
@@ -624,7 +625,7 @@ static void fill_facts(struct bench *b)
     };
 }
 
-static enum st measure(struct bench *b, struct err *e)
+static enum st measure(struct roofs_bench *b, struct err *e)
 {
     TRY(gpu_stream_open(&b->g, &b->stream, e));
     TRY(gpu_event_open(&b->g, true, &b->start, e));
@@ -645,7 +646,7 @@ static enum st measure(struct bench *b, struct err *e)
 enum st roofs_measure_gpu(struct arena *a, const struct roofs_params *p, struct roofs *out,
                           struct err *e)
 {
-    struct bench b = {.p = p, .out = out, .a = a};
+    struct roofs_bench b = {.p = p, .out = out, .a = a};
     char uuid[GPU_UUID_TEXT];
     if (gpu_open(p->gpu, &b.g, e) != ST_OK) {
         int last = 0;

@@ -125,7 +125,7 @@ enum st board_alone(const struct board *b, bool own, struct err *e)
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-struct load {
+struct board_load {
     const struct gpu *g;
     CUstream stream;
     CUevent done[2];
@@ -133,7 +133,7 @@ struct load {
     size_t bytes;
 };
 
-static enum st open_load(struct load *l, struct err *e)
+static enum st open_load(struct board_load *l, struct err *e)
 {
     size_t free_bytes;
     TRY(gpu_free_bytes(l->g, &free_bytes, e));
@@ -147,7 +147,7 @@ static enum st open_load(struct load *l, struct err *e)
 }
 
 /* Two rounds are in the queue at any time: while one is waited for the other runs. */
-static enum st run_load(struct load *l, int64_t until_ns, const volatile sig_atomic_t *stop,
+static enum st run_load(struct board_load *l, int64_t until_ns, const volatile sig_atomic_t *stop,
                         struct err *e)
 {
     for (int64_t round = 0; round < 2 || (clock_mono_ns() < until_ns && !(stop && *stop));
@@ -165,7 +165,7 @@ static enum st run_load(struct load *l, int64_t until_ns, const volatile sig_ato
 enum st board_load(const struct gpu *g, int64_t until_ns, const volatile sig_atomic_t *stop,
                    struct err *e)
 {
-    struct load l = {.g = g};
+    struct board_load l = {.g = g};
     enum st st = open_load(&l, e);
     if (st == ST_OK)
         st = run_load(&l, until_ns, stop, e);

@@ -156,11 +156,11 @@ struct energy energy_of(const struct power_log *log, int64_t from_ns, int64_t to
 /* ---- mean power ------------------------------------------------------------------------------ */
 
 /* Sums over readings of the sensor: of a power, or between two changes of the counter. */
-struct sums {
+struct power_sums {
     double n, sum, squares, products, last;
 };
 
-static void add(struct sums *s, double w)
+static void add(struct power_sums *s, double w)
 {
     if (s->n > 0)
         s->products += s->last * w;
@@ -171,10 +171,10 @@ static void add(struct sums *s, double w)
 }
 
 /* Readings are taken off a base, so that squares keep their digits. */
-static struct sums of_power(const struct power_log *log, int64_t from_ns, int64_t to_ns,
-                            double base)
+static struct power_sums of_power(const struct power_log *log, int64_t from_ns, int64_t to_ns,
+                                  double base)
 {
-    struct sums s = {0};
+    struct power_sums s = {0};
     double before = NAN;
     for (size_t i = first_from(log, from_ns); i < log->n && log->p[i].ns <= to_ns; i++) {
         const double w = log->p[i].power_w;
@@ -189,10 +189,10 @@ static struct sums of_power(const struct power_log *log, int64_t from_ns, int64_
 /* Power between two ticks of the counter. A tick is seen up to one interval of the log late, now
  * more, now less; the ticks themselves are regular, so their mean distance is used, or a multiple
  * of it where ticks were missed. */
-static struct sums of_counter(const struct power_log *log, int64_t from_ns, int64_t to_ns,
-                              double base)
+static struct power_sums of_counter(const struct power_log *log, int64_t from_ns, int64_t to_ns,
+                                    double base)
 {
-    struct sums s = {0};
+    struct power_sums s = {0};
     const struct power_sample *first = NULL, *before = NULL;
     double ticks = -1, tick_s = 0;
     const size_t begin = first_from(log, from_ns);
@@ -228,7 +228,7 @@ struct power_mean power_mean_of(const struct power_log *log, int64_t from_ns, in
         out.mean_w = all.counter_j / all.duration_s;
     if (all.duration_s <= 0) /* an instant: the power there */
         out.mean_w = value_at(log, from_ns, false);
-    struct sums s = of_power(log, from_ns, to_ns, out.mean_w);
+    struct power_sums s = of_power(log, from_ns, to_ns, out.mean_w);
     if (s.n < 3 && !isnan(all.counter_j))
         s = of_counter(log, from_ns, to_ns, out.mean_w);
     out.readings = (int64_t)s.n;

@@ -8,7 +8,7 @@
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static const struct unit {
+static const struct power_unit {
     const char *text; /* behind '_', in brackets or parentheses, in lower case */
     double watts;     /* 0 = none of power */
     int64_t ns;       /* 0 = none of time */
@@ -129,12 +129,12 @@ enum { IDENTITIES = sizeof identities / sizeof *identities };
 /* ---- names ----------------------------------------------------------------------------------- */
 
 struct header {
-    char name[96];            /* in the common form */
-    char unit[24];            /* "" = none, else as in brackets */
-    const struct unit *known; /* NULL = none, or of no kind we know */
+    char name[96];                  /* in the common form */
+    char unit[24];                  /* "" = none, else as in brackets */
+    const struct power_unit *known; /* NULL = none, or of no kind we know */
 };
 
-static const struct unit *find_unit(const char *text)
+static const struct power_unit *find_unit(const char *text)
 {
     for (int i = 0; i < UNITS; i++)
         if (strcmp(units[i].text, text) == 0)
@@ -237,7 +237,7 @@ double power_unit_watts(struct sv unit)
 {
     char text[16];
     lower(unit, text, sizeof text);
-    const struct unit *u = find_unit(text);
+    const struct power_unit *u = find_unit(text);
     return u ? u->watts : 0;
 }
 

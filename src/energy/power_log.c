@@ -20,7 +20,7 @@ enum { MAX_LOG_BYTES = 1 << 30 };
 #define MAX_GPU_W    5000.0
 #define MAX_ENERGY_J 1e15
 
-struct reading {
+struct power_log_reading {
     struct arena *a;
     struct csv_reader *r;
     struct power_columns columns;
@@ -68,14 +68,14 @@ static bool unknown(struct sv s)
     return false;
 }
 
-static enum st bad_number(const struct reading *d, int column, struct sv s, struct err *e)
+static enum st bad_number(const struct power_log_reading *d, int column, struct sv s, struct err *e)
 {
     return csv_err(d->r, column, e, "expected a number, got '%.*s'", (int)(s.n < 40 ? s.n : 40),
                    s.p);
 }
 
 /* Watts: a cell's own unit counts before that of its column. */
-static enum st read_power(struct reading *d, double *out, struct err *e)
+static enum st read_power(struct power_log_reading *d, double *out, struct err *e)
 {
     struct sv s = sv_trim(csv_cell(d->r, d->power.column));
     const struct sv cell = s;
@@ -105,7 +105,7 @@ static enum st read_power(struct reading *d, double *out, struct err *e)
                        "several GPUs in time,sum");
 }
 
-static enum st read_energy(const struct reading *d, double *out, struct err *e)
+static enum st read_energy(const struct power_log_reading *d, double *out, struct err *e)
 {
     const struct sv s = sv_trim(csv_cell(d->r, d->columns.energy));
     *out = NAN;
@@ -119,7 +119,7 @@ static enum st read_energy(const struct reading *d, double *out, struct err *e)
                          MAX_ENERGY_J);
 }
 
-static bool parse_time(const struct reading *d, struct sv s, struct stamp *out)
+static bool parse_time(const struct power_log_reading *d, struct sv s, struct stamp *out)
 {
     if (d->columns.date >= 0) {
         char both[64];
@@ -134,14 +134,14 @@ static bool parse_time(const struct reading *d, struct sv s, struct stamp *out)
     return stamp_parse_unit(s, d->columns.time_unit_ns, out);
 }
 
-static enum st no_time(const struct reading *d, struct sv s, struct err *e)
+static enum st no_time(const struct power_log_reading *d, struct sv s, struct err *e)
 {
     csv_err(d->r, d->columns.time, e, "expected a time of day with its date, got '%.*s'",
             (int)(s.n < 40 ? s.n : 40), s.p);
     return err_hint(e, "as 2026-11-21 16:30:05.123, or seconds since 1970");
 }
 
-static enum st read_time(struct reading *d, int64_t *ns, struct err *e)
+static enum st read_time(struct power_log_reading *d, int64_t *ns, struct err *e)
 {
     const struct sv s = sv_trim(csv_cell(d->r, d->columns.time));
     struct stamp at;
@@ -156,7 +156,7 @@ static enum st read_time(struct reading *d, int64_t *ns, struct err *e)
     return ST_OK;
 }
 
-static enum st read_row(struct reading *d, struct err *e)
+static enum st read_row(struct power_log_reading *d, struct err *e)
 {
     struct power_sample s = {.energy_j = NAN};
     int64_t which = d->want;
@@ -188,7 +188,8 @@ static enum st read_row(struct reading *d, struct err *e)
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
 /* The GPUs of all rows, before any is read. */
-static enum st find_gpus(struct reading *d, const char *source, struct sv bytes, struct err *e)
+static enum st find_gpus(struct power_log_reading *d, const char *source, struct sv bytes,
+                         struct err *e)
 {
     struct csv_reader *r;
     int64_t which;
@@ -201,7 +202,8 @@ static enum st find_gpus(struct reading *d, const char *source, struct sv bytes,
 }
 
 /* A column for each GPU. */
-static enum st pick_column(struct reading *d, const char *source, int64_t gpu, struct err *e)
+static enum st pick_column(struct power_log_reading *d, const char *source, int64_t gpu,
+                           struct err *e)
 {
     struct buf list = {0};
     for (int i = 0; i < d->columns.n_power; i++) {
@@ -223,8 +225,8 @@ static enum st pick_column(struct reading *d, const char *source, int64_t gpu, s
     return ST_INPUT;
 }
 
-static enum st pick_gpu(struct reading *d, const char *source, struct sv bytes, int64_t gpu,
-                        struct err *e)
+static enum st pick_gpu(struct power_log_reading *d, const char *source, struct sv bytes,
+                        int64_t gpu, struct err *e)
 {
     d->power = d->columns.power[0];
     d->out->meter = d->columns.meter;
@@ -252,7 +254,7 @@ static enum st pick_gpu(struct reading *d, const char *source, struct sv bytes, 
 }
 
 /* Whether a column says which GPU it is, not only of what product. */
-static bool named(const struct reading *d)
+static bool named(const struct power_log_reading *d)
 {
     if (d->columns.meter || d->power.gpu >= 0)
         return true;
@@ -263,7 +265,7 @@ static bool named(const struct reading *d)
 }
 
 /* Rows of several GPUs among each other would be taken for one whose power swings. */
-static enum st check_mixed(struct reading *d, const char *source, struct err *e)
+static enum st check_mixed(struct power_log_reading *d, const char *source, struct err *e)
 {
     const enum power_mix mix =
         named(d) ? POWER_ONE : power_gpus_mixed(d->samples.p, d->samples.n, d->digits);
@@ -277,7 +279,7 @@ static enum st check_mixed(struct reading *d, const char *source, struct err *e)
     return err_hint(e, "log index too: nvidia-smi --query-gpu=timestamp,index,power.draw.instant");
 }
 
-static enum st nothing(const struct reading *d, const char *source, struct err *e)
+static enum st nothing(const struct power_log_reading *d, const char *source, struct err *e)
 {
     return err_set(e, ST_INPUT, "%s has no row with a power%s", source,
                    d->out->missing ? ": the sensor is not supported, or not permitted" : "");
@@ -306,7 +308,7 @@ static size_t keep_telling(struct power_sample *p, size_t n)
 enum st power_log_parse(struct arena *a, const char *source, struct sv bytes, int64_t gpu,
                         struct power_log *out, struct err *e)
 {
-    struct reading d = {.a = a, .out = out};
+    struct power_log_reading d = {.a = a, .out = out};
     struct power_text text;
     *out = (struct power_log){.source = arena_str(a, source)};
     d.gpus = (struct power_gpus){.a = a, .columns = &d.columns};

@@ -107,7 +107,7 @@ static bool names_power(struct sv line)
 
 /* ---- tables with '#' ------------------------------------------------------------------------- */
 
-struct table {
+struct power_text_table {
     struct sv header, units; /* without '#'; n = 0: none yet */
     char mark;
     bool ours; /* a '#' line is the header */
@@ -120,9 +120,9 @@ static struct sv without_hash(struct sv line)
 }
 
 /* The first '#' line that names a power, and the '#' line behind it. */
-static struct table find_table(struct sv bytes)
+static struct power_text_table find_table(struct sv bytes)
 {
-    struct table t = {0};
+    struct power_text_table t = {0};
     struct sv rest = bytes, line;
     while (next_line(&rest, &line) && (sv_trim(line).n == 0 || *sv_trim(line).p == '#'))
         if (t.ours && t.units.n == 0 && sv_trim(line).n) {
@@ -136,7 +136,7 @@ static struct table find_table(struct sv bytes)
     return t;
 }
 
-static void put_header(struct buf *out, const struct table *t)
+static void put_header(struct buf *out, const struct power_text_table *t)
 {
     struct sv names[MAX_CELLS], units[MAX_CELLS];
     const size_t n = split(t->header, t->mark, names), m = split(t->units, t->mark, units);
@@ -147,7 +147,7 @@ static void put_header(struct buf *out, const struct table *t)
     }
 }
 
-static struct sv from_table(struct arena *a, const struct table *t, struct sv bytes,
+static struct sv from_table(struct arena *a, const struct power_text_table *t, struct sv bytes,
                             struct power_text *out)
 {
     struct buf text = {0};
@@ -281,7 +281,7 @@ enum st power_text_make(struct arena *a, const char *source, struct sv bytes,
         out->bytes = bytes;
         return ST_OK;
     }
-    const struct table t = find_table(bytes);
+    const struct power_text_table t = find_table(bytes);
     out->bytes = t.ours ? from_table(a, &t, bytes, out) : from_csv(a, bytes, out);
     if (!out->other_header)
         return ST_OK;

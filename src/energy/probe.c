@@ -105,7 +105,7 @@ static enum st rest_beside(struct recorder *const *recorders, size_t n, double s
     return stopped(stop, e);
 }
 
-struct measuring {
+struct probe_run {
     const struct probe_params *p;
     struct probe *out;
     struct gpu g;
@@ -114,7 +114,7 @@ struct measuring {
     int64_t idle_from_ns, step_ns, end_ns; /* of recorder_now() */
 };
 
-static enum st open_sensors(struct arena *a, struct measuring *m, struct err *e)
+static enum st open_sensors(struct arena *a, struct probe_run *m, struct err *e)
 {
     static const struct sampler_ops *const ops[PROBE_SENSORS] = {
         &sampler_nvml_counter, &sampler_nvml_instant, &sampler_nvml_average};
@@ -159,7 +159,7 @@ static enum st open_sensors(struct arena *a, struct measuring *m, struct err *e)
     return err_add(e, "no sensor of the GPU answers");
 }
 
-static enum st step_load(struct measuring *m, struct recorder *r, struct err *e)
+static enum st step_load(struct probe_run *m, struct recorder *r, struct err *e)
 {
     const struct probe_params *p = m->p;
     const double idle_s = p->idle_s > 0 ? p->idle_s : 2, load_s = p->load_s > 0 ? p->load_s : 3;
@@ -175,7 +175,7 @@ static enum st step_load(struct measuring *m, struct recorder *r, struct err *e)
 }
 
 /* Mean and scatter before the step and in the last two thirds behind it. */
-static void judge(struct arena *a, struct measuring *m, int i)
+static void judge(struct arena *a, struct probe_run *m, int i)
 {
     struct probe_sensor *s = &m->out->sensors[i];
     struct power_log log;
@@ -201,7 +201,7 @@ static void judge(struct arena *a, struct measuring *m, int i)
     }
 }
 
-static enum st measure(struct arena *a, struct measuring *m, struct err *e)
+static enum st measure(struct arena *a, struct probe_run *m, struct err *e)
 {
     struct probe *out = m->out;
     TRY(board_alone(&out->board, false, e));
@@ -227,7 +227,7 @@ static enum st measure(struct arena *a, struct measuring *m, struct err *e)
 
 enum st probe_run(struct arena *a, const struct probe_params *p, struct probe *out, struct err *e)
 {
-    struct measuring m = {.p = p, .out = out};
+    struct probe_run m = {.p = p, .out = out};
     *out = (struct probe){
         .percent = p->percent, .idle_w = NAN, .idle_low_w = NAN, .idle_high_w = NAN, .load_w = NAN};
     TRY(board_open(p->gpu, &out->board, e));

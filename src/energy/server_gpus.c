@@ -16,12 +16,12 @@ enum { WORDS = 160 };
 /* Something that a look found and that spoils the energy: which GPU, and who; pid 0 = NVML did not
  * say who computes there, UNMEASURED = the server itself, on a GPU whose power is not read. */
 enum { NOT_SAID = 0, UNMEASURED = -1 };
-struct finding {
+struct gpu_process {
     int gpu;
     int64_t pid;
 };
 
-typedef VEC(struct finding) findings;
+typedef VEC(struct gpu_process) findings;
 
 struct server_gpus {
     struct proc_tree *tree;
@@ -41,7 +41,7 @@ struct server_gpus {
 
 /* ---- one look -------------------------------------------------------------------------------- */
 
-static bool has(const findings *f, const struct finding *x)
+static bool has(const findings *f, const struct gpu_process *x)
 {
     for (size_t i = 0; i < f->n; i++)
         if (f->p[i].gpu == x->gpu && f->p[i].pid == x->pid)
@@ -65,21 +65,21 @@ static int look_at(const struct server_gpus *s, const struct board *b, findings 
     const int n = board_processes(b, pids);
     int ours = 0;
     if (n < 0 || n > BOARD_PROCESSES) {
-        vec_push(found, (struct finding){b->gpu, NOT_SAID});
+        vec_push(found, (struct gpu_process){b->gpu, NOT_SAID});
         return 0;
     }
     for (int i = 0; i < n; i++) {
         const bool of_tree = proc_tree_whose(s->tree, pids[i]) == PROC_OF_TREE;
         ours += of_tree;
         if (measured && !of_tree)
-            vec_push(found, (struct finding){b->gpu, pids[i]});
+            vec_push(found, (struct gpu_process){b->gpu, pids[i]});
     }
     if (ours && !measured)
-        vec_push(found, (struct finding){b->gpu, UNMEASURED});
+        vec_push(found, (struct gpu_process){b->gpu, UNMEASURED});
     return measured ? ours : 0;
 }
 
-static void name_finding(const struct server_gpus *s, const struct finding *f, char out[WORDS])
+static void name_finding(const struct server_gpus *s, const struct gpu_process *f, char out[WORDS])
 {
     char name[64];
     const long long pid = f->pid;
@@ -184,7 +184,7 @@ int server_gpus_strangers(struct server_gpus *s)
 
 static const char *spoiled(struct arena *a, const struct server_gpus *s, int strangers)
 {
-    const struct finding *first = s->confirmed.p;
+    const struct gpu_process *first = s->confirmed.p;
     const char *where = "the server's GPUs";
     if (s->unwatched)
         return "no thread could be started that looks who else computes there";

@@ -11,7 +11,7 @@ struct echo {
 };
 
 /* A batch whose completion was not delivered yet. */
-struct answer {
+struct held_answer {
     uint64_t ticket;
     struct row_batch batch;
     int32_t *ids; /* [cap] of its rows */
@@ -23,8 +23,8 @@ struct paced {
     const struct serve_clock *clock;
     double *late_s;
     struct rows rows;
-    struct echo *echoes;    /* [slots] */
-    struct answer *answers; /* [in flight], ring by ticket */
+    struct echo *echoes;         /* [slots] */
+    struct held_answer *answers; /* [in flight], ring by ticket */
     uint64_t n_answers;
     struct completion next; /* from sim, waiting for its end */
     bool waiting;
@@ -52,7 +52,7 @@ static enum st paced_submit(void *self, const struct batch *b, uint64_t *ticket,
 {
     struct paced *s = self;
     TRY(s->sim.ops->submit(s->sim.self, b, ticket, e));
-    struct answer *a = &s->answers[*ticket % s->n_answers];
+    struct held_answer *a = &s->answers[*ticket % s->n_answers];
     a->ticket = *ticket;
     TRY(rows_resolve(&s->rows, b, &a->batch, e));
     if (a->batch.n_rows > a->cap) {
@@ -87,7 +87,7 @@ static enum st paced_next(void *self, double deadline_s, struct completion *out,
         return ST_END;
     if (s->late_s && now_s - end_s > *s->late_s)
         *s->late_s = now_s - end_s;
-    struct answer *a = &s->answers[s->next.ticket % s->n_answers];
+    struct held_answer *a = &s->answers[s->next.ticket % s->n_answers];
     ASSERT(a->ticket == s->next.ticket);
     s->waiting = false;
     *out = s->next;
@@ -142,7 +142,7 @@ struct executor paced_executor(struct arena *a, const struct predictor *p, int32
     s->echoes = arena_array(a, struct echo, slots);
     rows_open(&s->rows, &(struct rows_params){.lanes = lanes(s)});
     s->n_answers = (uint64_t)in_flight(s);
-    s->answers = arena_array(a, struct answer, s->n_answers);
+    s->answers = arena_array(a, struct held_answer, s->n_answers);
     return (struct executor){&paced_ops, s};
 }
 

@@ -6,13 +6,13 @@
 
 /* ---- the decode set of a lane ---------------------------------------------------------------- */
 
-struct decode_set {
+struct lane_slots {
     int32_t *slots; /* [n] ascending */
     int32_t n, cap;
 };
 
 /* Index of the first slot >= slot. */
-static int32_t place_of(const struct decode_set *s, int32_t slot)
+static int32_t place_of(const struct lane_slots *s, int32_t slot)
 {
     int32_t low = 0, high = s->n;
     while (low < high) {
@@ -25,7 +25,7 @@ static int32_t place_of(const struct decode_set *s, int32_t slot)
     return low;
 }
 
-static void leave(struct decode_set *s, int32_t slot)
+static void leave(struct lane_slots *s, int32_t slot)
 {
     const int32_t at = place_of(s, slot);
     ASSERT(at < s->n && s->slots[at] == slot);
@@ -33,7 +33,7 @@ static void leave(struct decode_set *s, int32_t slot)
     memmove(s->slots + at, s->slots + at + 1, (size_t)(s->n - at) * sizeof *s->slots);
 }
 
-static void enter(struct decode_set *s, int32_t slot)
+static void enter(struct lane_slots *s, int32_t slot)
 {
     if (s->n == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 64;
@@ -47,7 +47,7 @@ static void enter(struct decode_set *s, int32_t slot)
 }
 
 /* O(changes * n), moves of a few bytes. */
-static void apply(struct decode_set *s, const struct batch *b)
+static void apply(struct lane_slots *s, const struct batch *b)
 {
     for (int32_t i = 0; i < b->n_left; i++)
         leave(s, b->left[i]);
@@ -202,7 +202,7 @@ static enum st add_segment(struct rows *r, struct row_batch *b, const struct chu
 enum st rows_resolve(struct rows *r, const struct batch *b, struct row_batch *out, struct err *e)
 {
     const int64_t tokens = b->prefill_tokens + b->n_decodes, rows = b->n_last_chunks + b->n_decodes;
-    const struct decode_set *set = &r->lanes[b->lane];
+    const struct lane_slots *set = &r->lanes[b->lane];
     TRY(check_size(&r->p, tokens, rows, e));
     apply(&r->lanes[b->lane], b);
     reserve(&r->p, out, r->p.model ? tokens : 0, rows, b->n_chunks + b->n_decodes);

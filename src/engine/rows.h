@@ -54,12 +54,12 @@ struct row_batch {
     int64_t tokens_cap, rows_cap, segments_cap;
 };
 
-struct decode_set; /* the decode rows of one lane */
+struct lane_slots; /* the decode rows of one lane */
 
 struct rows {
     struct rows_params p;
     struct slot_source source;
-    struct decode_set *lanes; /* [p.lanes] */
+    struct lane_slots *lanes; /* [p.lanes] */
     int32_t *out;             /* [n_slots] rows of the slot in batches not answered yet */
     int32_t n_slots;
 };

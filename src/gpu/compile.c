@@ -232,7 +232,7 @@ enum st gpu_compile(struct gpu_compiler *c, struct arena *a, const struct gpu_so
 
 /* ---- several --------------------------------------------------------------------------------- */
 
-struct share {
+struct compile_share {
     struct gpu_compiler *c;
     struct gpu_compile_job *jobs;
     struct err *errors; /* [n] */
@@ -244,7 +244,7 @@ struct share {
 
 static void *work(void *arg)
 {
-    struct share *s = arg;
+    struct compile_share *s = arg;
     struct arena *a = arena_new();
     for (;;) {
         pthread_mutex_lock(&s->lock);
@@ -262,7 +262,7 @@ enum st gpu_compile_all(struct gpu_compiler *c, struct arena *a, struct gpu_comp
     enum { MAX_THREADS = 64 };
     pthread_t ids[MAX_THREADS];
     void *arenas[MAX_THREADS + 1];
-    struct share s = {.c = c, .jobs = jobs, .n = n};
+    struct compile_share s = {.c = c, .jobs = jobs, .n = n};
     const long cores = threads > 0 ? threads : sysconf(_SC_NPROCESSORS_ONLN);
     const size_t want = (size_t)(cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : cores);
     size_t extra = 0;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct walk {
+struct folder_walk {
     bool (*visit)(void *user, const char *folder);
     void *user;
 };
@@ -47,7 +47,7 @@ static bool entry_before(const char *folder, const char *pattern, const char *be
 }
 
 /* base/pattern, where a part of the pattern may hold '*'. */
-static bool each_matching(const struct walk *w, const char *base, const char *pattern)
+static bool each_matching(const struct folder_walk *w, const char *base, const char *pattern)
 {
     char part[NAME_MAX + 1], name[NAME_MAX + 1], below[NAME_MAX + 1] = "", path[PATH_MAX];
     const size_t n = strcspn(pattern, "/");
@@ -68,7 +68,7 @@ static bool each_matching(const struct walk *w, const char *base, const char *pa
     return false;
 }
 
-static bool toolkit(const struct walk *w, const char *root)
+static bool toolkit(const struct folder_walk *w, const char *root)
 {
     return root && *root &&
            (each_matching(w, root, "lib64") || each_matching(w, root, "lib") ||
@@ -81,7 +81,7 @@ static bool is_toolkit(void *user, const char *folder)
     return toolkit(user, folder);
 }
 
-static bool environment(const struct walk *w, const char *root)
+static bool environment(const struct folder_walk *w, const char *root)
 {
     return root && *root &&
            (each_matching(w, root, "lib/python3*/site-packages/nvidia/*/lib") ||
@@ -90,7 +90,7 @@ static bool environment(const struct walk *w, const char *root)
 }
 
 /* Two folders above the program. */
-static bool above(const struct walk *w, const char *program)
+static bool above(const struct folder_walk *w, const char *program)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", program);
@@ -104,7 +104,7 @@ static bool above(const struct walk *w, const char *program)
 }
 
 /* Where the environment of the python3 in PATH is: by the link and by what it leads to. */
-static bool python(const struct walk *w)
+static bool python(const struct folder_walk *w)
 {
     char program[PATH_MAX], real[PATH_MAX];
     for (const char *path = secure_getenv("PATH"); path && *path;) {
@@ -117,7 +117,7 @@ static bool python(const struct walk *w)
     return false;
 }
 
-static bool named(const struct walk *w, const char *list)
+static bool named(const struct folder_walk *w, const char *list)
 {
     char path[PATH_MAX];
     while (list && *list) {
@@ -139,8 +139,8 @@ bool gpu_folders_each(bool (*visit)(void *user, const char *folder), void *user)
         "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64",
         "/usr/local/nvidia/lib64",   "/usr/local/nvidia/lib",      "/usr/lib/wsl/lib",
         "/run/opengl-driver/lib"};
-    struct walk w = {visit, user};
-    const struct walk toolkits = {is_toolkit, &w};
+    struct folder_walk w = {visit, user};
+    const struct folder_walk toolkits = {is_toolkit, &w};
     const char *home = secure_getenv("HOME");
     char local[PATH_MAX];
     if (named(&w, secure_getenv("TWINFER_GPU_LIBRARIES")) ||

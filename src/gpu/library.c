@@ -8,30 +8,31 @@
 #include "base/str.h"
 #include "gpu/places.h"
 
-struct function {
+struct library_function {
     const char *name;
     bool needed;
 };
 
 #define X(name, arguments, needed) {#name, needed},
-static const struct function cuda_functions[] = {GPU_CUDA_LIST(X) GPU_DRIVER_LIST(X){NULL, false}};
-static const struct function nvml_functions[] = {GPU_NVML_LIST(X){NULL, false}};
-static const struct function cupti_functions[] = {GPU_CUPTI_LIST(X){NULL, false}};
-static const struct function nvrtc_functions[] = {GPU_NVRTC_LIST(X){NULL, false}};
-static const struct function cublaslt_functions[] = {
+static const struct library_function cuda_functions[] = {GPU_CUDA_LIST(X)
+                                                             GPU_DRIVER_LIST(X){NULL, false}};
+static const struct library_function nvml_functions[] = {GPU_NVML_LIST(X){NULL, false}};
+static const struct library_function cupti_functions[] = {GPU_CUPTI_LIST(X){NULL, false}};
+static const struct library_function nvrtc_functions[] = {GPU_NVRTC_LIST(X){NULL, false}};
+static const struct library_function cublaslt_functions[] = {
     {"cublasLtGetVersion", true},
     GPU_CUBLASLT_LIST(X){"cublasLtGetStatusString", false},
     {NULL, false}};
 #undef X
-static const struct function cudnn_functions[] = {
+static const struct library_function cudnn_functions[] = {
     {"cudnnCreate", true}, {"cudnnGetVersion", true}, {NULL, false}};
-static const struct function nccl_functions[] = {
+static const struct library_function nccl_functions[] = {
     {"ncclCommInitRank", true}, {"ncclAllReduce", true}, {"ncclGetVersion", true}, {NULL, false}};
 
 enum { MAX_NAMES = 5 };
 static const struct {
     const char *names[MAX_NAMES];
-    const struct function *functions;
+    const struct library_function *functions;
 } libraries[GPU_LIBS] = {
     [GPU_LIB_CUDA] = {{GPU_CUDA_LIBRARY}, cuda_functions},
     [GPU_LIB_NVML] = {{GPU_NVML_LIBRARY}, nvml_functions},
@@ -47,7 +48,7 @@ static const struct {
 /* Says no to a library that was opened; NULL accepts any. */
 typedef bool fits_fn(void *lib, int driver_version);
 
-struct search {
+struct library_search {
     struct arena *a;
     enum gpu_library_id id;
     int flags; /* of dlopen */
@@ -56,7 +57,7 @@ struct search {
     const char *too_new; /* result: a library that was passed over, or NULL */
 };
 
-static void *try_one(struct search *s, const char *name)
+static void *try_one(struct library_search *s, const char *name)
 {
     void *lib = dlopen(name, s->flags);
     if (!lib || !s->fits || s->fits(lib, s->driver_version))
@@ -65,7 +66,7 @@ static void *try_one(struct search *s, const char *name)
     return NULL;
 }
 
-static void *find(struct search *s, const char **name)
+static void *find(struct library_search *s, const char **name)
 {
     struct gpu_places places = {0};
     for (size_t i = 0; i < MAX_NAMES && libraries[s->id].names[i]; i++) {
@@ -146,12 +147,12 @@ static const char *version_of(struct arena *a, enum gpu_library_id id, void *lib
 void gpu_library_look(struct arena *a, enum gpu_library_id id, struct gpu_library *out)
 {
     *out = (struct gpu_library){0};
-    void *lib =
-        find(&(struct search){.a = a, .id = id, .flags = RTLD_NOW | RTLD_LOCAL}, &out->name);
+    void *lib = find(&(struct library_search){.a = a, .id = id, .flags = RTLD_NOW | RTLD_LOCAL},
+                     &out->name);
     if (!lib)
         return;
     struct buf absent = {0};
-    for (const struct function *f = libraries[id].functions; f->name; f++) {
+    for (const struct library_function *f = libraries[id].functions; f->name; f++) {
         if (!out->path)
             out->path = path_of(a, lib, f->name);
         if (dlsym(lib, f->name))
@@ -188,7 +189,7 @@ static void *find_of_driver(enum gpu_library_id id, int flags)
 {
     const char *name;
     struct arena *a = arena_new();
-    void *lib = find(&(struct search){.a = a, .id = id, .flags = flags}, &name);
+    void *lib = find(&(struct library_search){.a = a, .id = id, .flags = flags}, &name);
     arena_free(&a);
     return lib;
 }
@@ -270,7 +271,7 @@ static bool cupti_fits(void *lib, int driver_version)
 }
 
 /* A library that comes with a toolkit or as a wheel. */
-static enum st open_part(struct search *s, const char *wheel, void **lib, struct err *e)
+static enum st open_part(struct library_search *s, const char *wheel, void **lib, struct err *e)
 {
     const char *name;
     s->flags = RTLD_NOW | RTLD_LOCAL;
@@ -295,7 +296,7 @@ static enum st lacks(struct err *e, const char *path, const char *missing)
 
 enum st gpu_nvrtc_open(struct arena *a, int driver_version, struct gpu_nvrtc *out, struct err *e)
 {
-    struct search s = {
+    struct library_search s = {
         .a = a, .id = GPU_LIB_NVRTC, .fits = nvrtc_fits, .driver_version = driver_version};
     const char *missing = NULL;
     void *lib;
@@ -313,7 +314,7 @@ enum st gpu_nvrtc_open(struct arena *a, int driver_version, struct gpu_nvrtc *ou
 enum st gpu_cublaslt_open(struct arena *a, int driver_version, struct gpu_cublaslt *out,
                           struct err *e)
 {
-    struct search s = {
+    struct library_search s = {
         .a = a, .id = GPU_LIB_CUBLASLT, .fits = cublaslt_fits, .driver_version = driver_version};
     const char *missing = NULL;
     void *lib;
@@ -331,7 +332,7 @@ enum st gpu_cublaslt_open(struct arena *a, int driver_version, struct gpu_cublas
 
 enum st gpu_cupti_open(struct arena *a, int driver_version, struct gpu_cupti *out, struct err *e)
 {
-    struct search s = {
+    struct library_search s = {
         .a = a, .id = GPU_LIB_CUPTI, .fits = cupti_fits, .driver_version = driver_version};
     const char *missing = NULL;
     void *lib;

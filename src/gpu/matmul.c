@@ -257,7 +257,7 @@ static const struct gpu_matmul_search thorough = {
     .candidates = GPU_MATMUL_CANDIDATES, .rounds = 5, .repeats = 4};
 
 /* A choice under way. */
-struct search {
+struct algorithm_search {
     const struct gpu_matmul_search *how;
     const struct gpu_matmul_buffers *at;
     CUstream stream;
@@ -266,7 +266,7 @@ struct search {
 };
 
 static enum st run_times(struct gpu_blas *b, const struct gpu_matmul *m, int candidate, int times,
-                         struct search *s, struct err *e)
+                         struct algorithm_search *s, struct err *e)
 {
     for (int i = 0; i < times; i++) {
         struct gpu_matmul_buffers at = *s->at;
@@ -278,7 +278,7 @@ static enum st run_times(struct gpu_blas *b, const struct gpu_matmul *m, int can
 }
 
 static enum st time_one(struct gpu_blas *b, const struct gpu_matmul *m, int candidate,
-                        struct search *search, double *best_s, struct err *e)
+                        struct algorithm_search *search, double *best_s, struct err *e)
 {
     TRY(run_times(b, m, candidate, 1, search, e)); /* loads the kernel */
     for (int round = 0; round < search->how->rounds; round++) {
@@ -308,7 +308,7 @@ static void remember(struct gpu_blas *b, const struct gpu_matmul *m)
     buf_free(&key);
 }
 
-static enum st choose(struct gpu_blas *b, struct gpu_matmul *m, struct search *search,
+static enum st choose(struct gpu_blas *b, struct gpu_matmul *m, struct algorithm_search *search,
                       struct err *e)
 {
     double best_s = 0, s = 0;
@@ -339,7 +339,7 @@ enum st gpu_matmul_tune(struct gpu_blas *b, struct gpu_matmul *m,
                         const struct gpu_matmul_buffers *at, const struct gpu_matmul_search *how,
                         CUstream stream, struct err *e)
 {
-    struct search s = {.how = how ? how : &thorough, .at = at, .stream = stream};
+    struct algorithm_search s = {.how = how ? how : &thorough, .at = at, .stream = stream};
     if (m->chosen)
         return ST_OK;
     enum st st = gpu_event_open(b->g, true, &s.start, e);

@@ -11,7 +11,7 @@
 #include "gpu/library.h"
 #include "text/fields.h"
 
-struct sample {
+struct watch_sample {
     double sm_mhz, memory_mhz, power_w, celsius; /* NAN = unknown */
     unsigned long long reasons;
 };
@@ -26,7 +26,7 @@ struct gpu_watch {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t wake;
     bool stop;
-    VEC(struct sample) samples;
+    VEC(struct watch_sample) samples;
 };
 
 /* ---- one sample ------------------------------------------------------------------------------ */
@@ -54,14 +54,14 @@ static double power_w(const struct gpu_watch *w)
     return NAN;
 }
 
-static struct sample take_sample(const struct gpu_watch *w)
+static struct watch_sample take_sample(const struct gpu_watch *w)
 {
     enum { GPU_SENSOR = 0 };
     unsigned celsius;
-    struct sample s = {.sm_mhz = clock_mhz(w, NVML_CLOCK_SM),
-                       .memory_mhz = clock_mhz(w, NVML_CLOCK_MEM),
-                       .power_w = power_w(w),
-                       .celsius = NAN};
+    struct watch_sample s = {.sm_mhz = clock_mhz(w, NVML_CLOCK_SM),
+                             .memory_mhz = clock_mhz(w, NVML_CLOCK_MEM),
+                             .power_w = power_w(w),
+                             .celsius = NAN};
     if (w->nvml.nvmlDeviceGetTemperature &&
         w->nvml.nvmlDeviceGetTemperature(w->device, GPU_SENSOR, &celsius) == 0)
         s.celsius = celsius;
@@ -77,7 +77,7 @@ static void *watch(void *arg)
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
         pthread_mutex_unlock(&w->lock);
-        const struct sample s = take_sample(w);
+        const struct watch_sample s = take_sample(w);
         pthread_mutex_lock(&w->lock);
         vec_push(&w->samples, s);
         const int64_t until = clock_wall_ns() + w->interval_ns;
@@ -171,7 +171,7 @@ struct range {
     double median, low, high;
 };
 
-static struct range range_of(const struct sample *s, size_t n, size_t offset)
+static struct range range_of(const struct watch_sample *s, size_t n, size_t offset)
 {
     struct range r = {NAN, NAN, NAN};
     double *v = mem_alloc((n + 1) * sizeof *v);
@@ -193,23 +193,23 @@ struct gpu_conditions gpu_watch_take(struct gpu_watch *w)
 {
     struct gpu_conditions c = {0};
     if (w->device) { /* the state now counts too, however short the time was */
-        const struct sample now = take_sample(w);
+        const struct watch_sample now = take_sample(w);
         pthread_mutex_lock(&w->lock);
         vec_push(&w->samples, now);
     } else {
         pthread_mutex_lock(&w->lock);
     }
-    const struct sample *s = w->samples.p;
+    const struct watch_sample *s = w->samples.p;
     const size_t n = w->samples.n;
-    const struct range sm = range_of(s, n, offsetof(struct sample, sm_mhz));
-    const struct range power = range_of(s, n, offsetof(struct sample, power_w));
+    const struct range sm = range_of(s, n, offsetof(struct watch_sample, sm_mhz));
+    const struct range power = range_of(s, n, offsetof(struct watch_sample, power_w));
     c.samples = (int64_t)n;
     c.sm_mhz = sm.median;
     c.sm_mhz_low = sm.low;
-    c.memory_mhz = range_of(s, n, offsetof(struct sample, memory_mhz)).median;
+    c.memory_mhz = range_of(s, n, offsetof(struct watch_sample, memory_mhz)).median;
     c.power_w = power.median;
     c.power_w_high = power.high;
-    c.celsius_high = range_of(s, n, offsetof(struct sample, celsius)).high;
+    c.celsius_high = range_of(s, n, offsetof(struct watch_sample, celsius)).high;
     for (size_t i = 0; i < n; i++)
         c.reasons |= s[i].reasons;
     vec_clear(&w->samples);

@@ -24,7 +24,7 @@ static enum st check_settings(const struct plan *settings, const struct model *m
 }
 
 /* What a row is asked for. */
-struct question {
+struct fit_question {
     const struct plan *settings;
     const struct model *m;
     const int64_t *lengths; /* [n] */
@@ -42,7 +42,7 @@ static int64_t requests_at_once(const struct plan *p, const struct serve_params 
 }
 
 /* With requests of up to so many tokens. */
-static enum st plan_for(const struct question *q, int64_t tokens, struct fit_row *out,
+static enum st plan_for(const struct fit_question *q, int64_t tokens, struct fit_row *out,
                         struct err *e)
 {
     struct plan p = *q->settings;
@@ -67,7 +67,7 @@ static enum st plan_for(const struct question *q, int64_t tokens, struct fit_row
 }
 
 /* The longest request that this row's blocks hold, as long as a plan for it has as many. */
-static int64_t held_by(const struct question *q, const struct fit_row *row, int64_t most)
+static int64_t held_by(const struct fit_question *q, const struct fit_row *row, int64_t most)
 {
     int64_t good = row->longest, bad = most;
     struct plan p = *q->settings;
@@ -84,7 +84,7 @@ static int64_t held_by(const struct question *q, const struct fit_row *row, int6
     return good;
 }
 
-static bool has_room(const struct question *q, int64_t tokens, struct fit_row *row)
+static bool has_room(const struct fit_question *q, int64_t tokens, struct fit_row *row)
 {
     struct err ignored = {0};
     return plan_for(q, tokens, row, &ignored) == ST_OK;
@@ -92,7 +92,7 @@ static bool has_room(const struct question *q, int64_t tokens, struct fit_row *r
 
 /* The longest request that has room: most has not. 0 = none. Plans are slow of models with many
  * layers: the first two after the shortest look where its blocks end. */
-static int64_t find_longest(const struct question *q, int64_t most, const struct fit_row *row)
+static int64_t find_longest(const struct fit_question *q, int64_t most, const struct fit_row *row)
 {
     int64_t good = 1, bad = most;
     struct fit_row r = *row;
@@ -115,7 +115,7 @@ static void set_reason(struct arena *a, struct fit_row *out, const struct err *e
     out->remedy = hint ? arena_str(a, hint) : NULL;
 }
 
-static enum st plan_row(const struct question *q, struct fit_row *out, struct err *e)
+static enum st plan_row(const struct fit_question *q, struct fit_row *out, struct err *e)
 {
     const int64_t asked = q->settings->scheduler.max_model_len, own = q->m->max_positions;
     const int64_t most = asked ? asked : own;
@@ -134,7 +134,7 @@ enum st job_fit(const struct job_context *c, const struct job_model *m, const in
                 size_t n, struct fit_row *out, struct err *e)
 {
     const struct plan *p = c->plan;
-    const struct question q = {p, &m->m, lengths, n};
+    const struct fit_question q = {p, &m->m, lengths, n};
     struct err why = {0};
     *out = (struct fit_row){.model = m->m.name,
                             .hardware = p->hardware.id ? p->hardware.id : "",

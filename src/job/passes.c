@@ -42,7 +42,7 @@ static enum st run_point(void *self, const struct passes_point *p, int64_t warmu
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-struct rows {
+struct pass_rows {
     struct arena *a;
     struct run_request *requests; /* by id less first_id */
     int64_t first_id;
@@ -52,7 +52,7 @@ struct rows {
 
 static void take_request(void *self, const struct run_request *r)
 {
-    struct rows *x = self;
+    struct pass_rows *x = self;
     x->requests[r->request_id - x->first_id] = *r;
     if (r->status != RUN_OK)
         x->failed =
@@ -62,7 +62,7 @@ static void take_request(void *self, const struct run_request *r)
 
 static void take_batch(void *self, const struct run_batch *b, const struct completion *c)
 {
-    struct rows *x = self;
+    struct pass_rows *x = self;
     (void)c;
     vec_push(&x->batches, *b);
 }
@@ -109,7 +109,7 @@ static enum st serve(void *self, struct arena *a, const struct rehearsal_request
                      struct err *e)
 {
     struct passes_job *j = self;
-    struct rows rows = {
+    struct pass_rows rows = {
         .a = j->c->a, .requests = arena_array(a, struct run_request, n), .first_id = j->served};
     const struct worker_work work = work_of(a, j, q, n, sequences);
     const struct serve_sink sink = {.self = &rows, .request = take_request, .batch = take_batch};

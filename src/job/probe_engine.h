@@ -15,7 +15,7 @@ struct job_engine_probe {
     struct job_workload w;
     uint64_t seed; /* of w */
     bool made;
-    struct probe probe;
+    struct rate_probe probe;
 };
 
 /* Everything is checked before anything is written: the engine's name, the SLO, the workload. *out

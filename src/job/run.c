@@ -12,7 +12,7 @@
 
 /* ---- requests from the workload ---- */
 
-struct feed {
+struct workload_feed {
     const struct job_workload *w;
     int32_t **ids; /* [n]: prompt ids of each request; NULL unless an engine computes */
     size_t next;
@@ -20,7 +20,7 @@ struct feed {
 
 static enum st feed_next(void *self, struct workload_request *out, struct err *e)
 {
-    struct feed *f = self;
+    struct workload_feed *f = self;
     if (f->w->stream)
         return workload_stream_next(f->w->stream, out, e);
     if (f->next == f->w->w.n)
@@ -32,7 +32,7 @@ static enum st feed_next(void *self, struct workload_request *out, struct err *e
 static enum st feed_ids(void *self, const struct workload_request *r, int32_t *ids, struct err *e)
 {
     (void)e;
-    struct feed *f = self;
+    struct workload_feed *f = self;
     memcpy(ids, f->ids[r->row], (size_t)r->num_prefill_tokens * sizeof *ids);
     return ST_OK;
 }
@@ -190,8 +190,8 @@ static struct node *describe(const struct job_context *c, const struct job_workl
  * run's executor; NULL = that one. */
 static enum st serve_into(const struct job_context *c, const struct artifact *art,
                           const struct job_run *r, const struct executor *metered,
-                          const struct serve_params *params, struct feed *feed, struct record *rec,
-                          struct node *extra, struct serve_counters *counters,
+                          const struct serve_params *params, struct workload_feed *feed,
+                          struct record *rec, struct node *extra, struct serve_counters *counters,
                           struct job_power *power, struct err *e)
 {
     struct request_source source = {feed, feed_next, feed->ids ? feed_ids : NULL, NULL};
@@ -222,7 +222,7 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     const struct plan *p = c->plan;
     struct arena *a = c->a;
     struct serve_params params = {.replicas = 1};
-    struct feed feed = {.w = w};
+    struct workload_feed feed = {.w = w};
     struct slo good;
     const char *good_text;
     TRY(job_goodput(c, &good, &good_text, e));

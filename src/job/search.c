@@ -190,7 +190,7 @@ static enum st look(struct arena *a, const struct job_search *s, struct job_leng
     if (out->status == SEARCH_UNMET)
         return ST_OK;
     TRY(job_lengths_open(l, times, e)); /* loads below capacity need no long run */
-    const struct probe *probe = &l->probe.probe;
+    const struct rate_probe *probe = &l->probe.probe;
     out->loads = arena_array(a, struct search_load, s->n_loads);
     for (size_t k = 0; k < s->n_loads; k++) {
         struct search_load *load = &out->loads[k];

@@ -61,7 +61,7 @@ struct job_probe {
     struct serve_params serve;
     struct job_setup setup;
     struct slo slo;
-    struct probe probe;
+    struct rate_probe probe;
     bool one_draw; /* requests are given: the seed does not matter */
 };
 

@@ -34,11 +34,11 @@ static void charge_gap(const struct kernels *k, struct kernels_device *d, int64_
 }
 
 /* Time covered by spans that come in the order of their starts. */
-struct cover {
+struct span_cover {
     int64_t until_ns, sum_ns;
 };
 
-static void cover_add(struct cover *c, int64_t start, int64_t end)
+static void cover_add(struct span_cover *c, int64_t start, int64_t end)
 {
     int64_t from = start > c->until_ns ? start : c->until_ns;
     c->sum_ns += end > from ? end - from : 0;
@@ -65,7 +65,7 @@ static void take_op(const struct kernels *k, struct kernels_device *d, size_t i)
 static void split_kernels(const struct kernels *k, struct kernels_keys *devices,
                           struct kernels_timeline *t)
 {
-    struct cover(*covers)[COVERS] = mem_alloc((t->n_devices + 1) * sizeof *covers);
+    struct span_cover(*covers)[COVERS] = mem_alloc((t->n_devices + 1) * sizeof *covers);
     bool *communicates = mem_alloc(k->n_names + 1);
     for (uint32_t n = 0; n < k->n_names; n++)
         communicates[n] = kernels_communicates(k->kind[n], k->names[n], k->shorts[n]);
@@ -74,7 +74,7 @@ static void split_kernels(const struct kernels *k, struct kernels_keys *devices,
             covers[d][c].until_ns = INT64_MIN;
     for (size_t i = 0; i < k->t->ops.n; i++) {
         const uint32_t name = k->name[k->t->ops.sig[i]];
-        struct cover *c = covers[kernels_key(devices, number_of(k, i))];
+        struct span_cover *c = covers[kernels_key(devices, number_of(k, i))];
         if (k->kind[name] == TRACE_COPY || k->kind[name] == TRACE_SET)
             continue;
         cover_add(&c[communicates[name] ? COMMUNICATION : COMPUTE], k->t->ops.start_ns[i],
@@ -82,7 +82,7 @@ static void split_kernels(const struct kernels *k, struct kernels_keys *devices,
         cover_add(&c[EITHER], k->t->ops.start_ns[i], k->t->ops.end_ns[i]);
     }
     for (size_t d = 0; d < t->n_devices; d++) {
-        const struct cover *c = covers[d];
+        const struct span_cover *c = covers[d];
         t->devices[d].compute_ns = (double)c[COMPUTE].sum_ns;
         t->devices[d].communication_ns = (double)c[COMMUNICATION].sum_ns;
         t->devices[d].overlap_ns =

@@ -18,25 +18,25 @@ static const double THIN_PX = 0.33, NAME_PX = 2, TEXT_PX = 40;
 
 /* ---- what to draw -------------------------------------------------------------------------- */
 
-struct lane {
+struct gantt_lane {
     uint64_t key;    /* device and stream; or thread and depth, with the highest bit set */
     double until_px; /* end of what is drawn; 0 = nothing */
 };
 
 typedef VEC(double) column;
 
-struct chart {
+struct gantt_chart {
     const struct kernels *k;
     int64_t start_ns, span_ns, end_ns;
     bool whole; /* all of the trace */
-    struct lane lanes[MOST_LANES];
+    struct gantt_lane lanes[MOST_LANES];
     int n_lanes;
     bool more_lanes;
     struct kernels_keys names; /* (is a range's, its text or the number of a kernel's name) */
     column lane, kind, start_percent, width_percent, name, duration_ns;
 };
 
-static double x_of(const struct chart *c, int64_t at_ns)
+static double x_of(const struct gantt_chart *c, int64_t at_ns)
 {
     return (double)(at_ns - c->start_ns) / (double)c->span_ns * WIDTH;
 }
@@ -47,7 +47,7 @@ static double percent(double px)
     return round(100e3 * px / WIDTH) / 1e3;
 }
 
-static struct lane *lane_of(struct chart *c, uint64_t key)
+static struct gantt_lane *lane_of(struct gantt_chart *c, uint64_t key)
 {
     for (int i = 0; i < c->n_lanes; i++)
         if (c->lanes[i].key == key)
@@ -57,21 +57,21 @@ static struct lane *lane_of(struct chart *c, uint64_t key)
 
 static int by_key(const void *x, const void *y)
 {
-    const struct lane *a = x, *b = y;
+    const struct gantt_lane *a = x, *b = y;
     bool host_a = a->key >> 63, host_b = b->key >> 63;
     if (host_a != host_b)
         return host_a ? -1 : 1;
     return a->key < b->key ? -1 : a->key > b->key;
 }
 
-static void need_lane(struct chart *c, uint64_t key)
+static void need_lane(struct gantt_chart *c, uint64_t key)
 {
     if (lane_of(c, key))
         return;
     if (c->n_lanes == MOST_LANES)
         c->more_lanes = true;
     else
-        c->lanes[c->n_lanes++] = (struct lane){.key = key};
+        c->lanes[c->n_lanes++] = (struct gantt_lane){.key = key};
 }
 
 static uint64_t op_key(const struct kernels *k, size_t i)
@@ -95,7 +95,7 @@ static uint64_t range_key(const struct kernels *k, uint32_t i)
 }
 
 /* Adds a bar; skips one hidden under what its lane already shows. */
-static void add_bar(struct chart *c, struct lane *l, int64_t from_ns, int64_t to_ns,
+static void add_bar(struct gantt_chart *c, struct gantt_lane *l, int64_t from_ns, int64_t to_ns,
                     enum kernels_bar kind, uint32_t name)
 {
     double x0 = x_of(c, from_ns), x1 = x_of(c, to_ns);
@@ -116,12 +116,12 @@ static void add_bar(struct chart *c, struct lane *l, int64_t from_ns, int64_t to
     vec_push(&c->duration_ns, named ? (double)(to_ns - from_ns) : (double)NAN);
 }
 
-static bool shows(const struct chart *c, int64_t from_ns, int64_t to_ns)
+static bool shows(const struct gantt_chart *c, int64_t from_ns, int64_t to_ns)
 {
     return c->whole || (to_ns > c->start_ns && from_ns < c->end_ns);
 }
 
-static void find_lanes(struct chart *c)
+static void find_lanes(struct gantt_chart *c)
 {
     const struct trace *t = c->k->t;
     for (uint32_t i = 0; i < t->n_ranges; i++)
@@ -139,7 +139,7 @@ static void find_lanes(struct chart *c)
         qsort(c->lanes, (size_t)c->n_lanes, sizeof *c->lanes, by_key);
 }
 
-static const char *lane_label(struct arena *a, const struct chart *c, uint64_t key)
+static const char *lane_label(struct arena *a, const struct gantt_chart *c, uint64_t key)
 {
     if (!(key >> 63))
         return arena_printf(a, "GPU %u stream %u", (uint32_t)(key >> 32), (uint32_t)key);
@@ -153,12 +153,12 @@ static const char *lane_label(struct arena *a, const struct chart *c, uint64_t k
                       : arena_printf(a, "%sthread %u", of, tid);
 }
 
-static void add_ranges(struct chart *c)
+static void add_ranges(struct gantt_chart *c)
 {
     const struct trace *t = c->k->t;
     for (uint32_t i = 0; i < t->n_ranges; i++) {
         const uint64_t key = range_key(c->k, i);
-        struct lane *l =
+        struct gantt_lane *l =
             key && kernels_has_style(STYLES_NVTX, t->ranges[i].style) ? lane_of(c, key) : NULL;
         if (l && shows(c, t->ranges[i].start_ns, t->ranges[i].end_ns))
             add_bar(c, l, t->ranges[i].start_ns, t->ranges[i].end_ns, KERNELS_BAR_RANGE,
@@ -166,7 +166,7 @@ static void add_ranges(struct chart *c)
     }
 }
 
-static void add_operations(struct chart *c)
+static void add_operations(struct gantt_chart *c)
 {
     const struct kernels *k = c->k;
     const struct trace *t = k->t;
@@ -176,7 +176,7 @@ static void add_operations(struct chart *c)
                       ? KERNELS_BAR_COLLECTIVE
                       : (uint8_t)kernels_tier(k->kind[i], k->names[i]);
     for (size_t i = 0; i < t->ops.n; i++) {
-        struct lane *l = lane_of(c, op_key(k, i));
+        struct gantt_lane *l = lane_of(c, op_key(k, i));
         const uint32_t name = k->name[t->ops.sig[i]];
         if (l && shows(c, t->ops.start_ns[i], t->ops.end_ns[i]))
             add_bar(c, l, t->ops.start_ns[i], t->ops.end_ns[i], (enum kernels_bar)tier[name], name);
@@ -184,7 +184,7 @@ static void add_operations(struct chart *c)
     mem_free(tier);
 }
 
-static void take_texts(struct arena *a, const struct chart *c, struct kernels_gantt *g)
+static void take_texts(struct arena *a, const struct gantt_chart *c, struct kernels_gantt *g)
 {
     const char **lanes = arena_array(a, const char *, c->n_lanes);
     const char **names = arena_array(a, const char *, c->names.n);
@@ -217,11 +217,11 @@ struct kernels_gantt kernels_gantt_between(struct arena *a, const struct kernels
                                            int64_t from_ns, int64_t to_ns)
 {
     const struct trace *t = k->t;
-    struct chart *c = mem_alloc(sizeof *c);
-    *c = (struct chart){.k = k,
-                        .start_ns = from_ns,
-                        .end_ns = to_ns,
-                        .whole = from_ns <= t->start_ns && to_ns >= t->end_ns};
+    struct gantt_chart *c = mem_alloc(sizeof *c);
+    *c = (struct gantt_chart){.k = k,
+                              .start_ns = from_ns,
+                              .end_ns = to_ns,
+                              .whole = from_ns <= t->start_ns && to_ns >= t->end_ns};
     c->span_ns = to_ns > from_ns ? to_ns - from_ns : 1;
     find_lanes(c);
     add_ranges(c);

@@ -9,7 +9,7 @@
 
 static const int64_t MOST_WAITS = 3; /* medians */
 
-struct chosen {
+struct chosen_ranges {
     bool *wanted;           /* [n_ranges] */
     struct composition *of; /* [n_ranges], of wanted ones */
     const char *template;   /* NULL = of payloads and tables alone */
@@ -30,11 +30,11 @@ static bool composition_of(const struct kernels *k, uint32_t range, const char *
 
 /* Ranges of the pattern, or all that say their composition in this way. */
 static void choose(struct arena *a, const struct kernels *k, const char *pattern,
-                   const char *template, struct chosen *out)
+                   const char *template, struct chosen_ranges *out)
 {
     const size_t n = k->t->n_ranges;
     bool *matching = pattern ? kernels_steps_matching(k, pattern) : NULL;
-    *out = (struct chosen){.template = template};
+    *out = (struct chosen_ranges){.template = template};
     out->wanted = arena_array(a, bool, n + 1);
     out->of = arena_array(a, struct composition, n + 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -50,11 +50,11 @@ static void choose(struct arena *a, const struct kernels *k, const char *pattern
 
 /* The template of auto is the known one that most ranges match. */
 static void choose_any(struct arena *a, const struct kernels *k, const char *pattern,
-                       struct chosen *out)
+                       struct chosen_ranges *out)
 {
     choose(a, k, pattern, NULL, out);
     for (const struct composition_template *x = composition_known; x->name; x++) {
-        struct chosen other;
+        struct chosen_ranges other;
         choose(a, k, pattern, x->text, &other);
         if (other.n > out->n)
             *out = other;
@@ -62,7 +62,7 @@ static void choose_any(struct arena *a, const struct kernels *k, const char *pat
 }
 
 static void choose_by_table(struct arena *a, const struct kernels *k, const char *pattern,
-                            const struct composition_table *t, struct chosen *out)
+                            const struct composition_table *t, struct chosen_ranges *out)
 {
     const struct composition nothing = {0};
     kernels_step_list steps = {0};
@@ -96,22 +96,23 @@ static int64_t median_wait(const struct kernels *k, const kernels_step_list *ste
     return median;
 }
 
-struct timed {
+struct timed_sample {
     int64_t start_ns;
     struct whole_sample s;
 };
 
 static int by_time(const void *pa, const void *pb)
 {
-    const struct timed *a = pa, *b = pb;
+    const struct timed_sample *a = pa, *b = pb;
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
 static struct whole_sample *samples_of(struct arena *a, const struct kernels *k,
-                                       const struct chosen *c, const kernels_step_list *steps,
+                                       const struct chosen_ranges *c,
+                                       const kernels_step_list *steps,
                                        struct kernels_iterations_result *out)
 {
-    struct timed *v = arena_array(a, struct timed, steps->n + 1);
+    struct timed_sample *v = arena_array(a, struct timed_sample, steps->n + 1);
     const int64_t median = steps->n ? median_wait(k, steps) : 0;
     size_t n = 0;
     bool kv = false;
@@ -127,7 +128,7 @@ static struct whole_sample *samples_of(struct arena *a, const struct kernels *k,
         kv |= b.decode_sequences <= 0 || c->of[s->range].known[COMPOSITION_KV];
         const double device_s = (double)s->busy_ns / 1e9;
         const double host_s = span > s->busy_ns ? (double)(span - s->busy_ns) / 1e9 : 0;
-        v[n++] = (struct timed){r->start_ns, {b, host_s, device_s, 0}};
+        v[n++] = (struct timed_sample){r->start_ns, {b, host_s, device_s, 0}};
     }
     out->iterations = n;
     out->kv_unknown = n > 0 && !kv;
@@ -141,7 +142,7 @@ static struct whole_sample *samples_of(struct arena *a, const struct kernels *k,
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static enum st none(const struct kernels_iterations_params *p, const struct chosen *c,
+static enum st none(const struct kernels_iterations_params *p, const struct chosen_ranges *c,
                     struct err *e)
 {
     if (p->table)
@@ -170,7 +171,7 @@ enum st kernels_iterations(struct arena *a, const struct kernels *k,
                            const struct kernels_iterations_params *p,
                            struct kernels_iterations_result *out, struct err *e)
 {
-    struct chosen c;
+    struct chosen_ranges c;
     struct composition_table table = {0};
     struct whole_params to = p->to;
     kernels_step_list steps = {0};

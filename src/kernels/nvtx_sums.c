@@ -83,7 +83,7 @@ static int64_t projected(const void *self, size_t i)
     return s[i].last_ns - s[i].first_ns;
 }
 
-struct projection {
+struct range_projection {
     int64_t range_ns;
     uint64_t launches, level, children;
 };
@@ -108,10 +108,10 @@ static uint32_t holder_of(const struct kernels *k, uint32_t range)
 }
 
 /* Levels count all enclosing ranges, children only those with launches. */
-static struct projection *projections(const struct kernels *k, const struct range_names *names,
-                                      const struct range_sum *sums)
+static struct range_projection *
+projections(const struct kernels *k, const struct range_names *names, const struct range_sum *sums)
 {
-    struct projection *p = mem_alloc(names->example.n * sizeof *p);
+    struct range_projection *p = mem_alloc(names->example.n * sizeof *p);
     uint32_t *level = mem_alloc(k->t->n_ranges * sizeof *level);
     for (uint32_t i = 0; i < k->t->n_ranges; i++) {
         uint32_t id = names->group[i];
@@ -140,7 +140,7 @@ void kernels_proj_sum(const struct kernels *k, struct table *out)
     for (size_t i = 0; i < t->n_ranges; i++)
         if (!sums[i].n_ops)
             names.group[i] = TRACE_NONE;
-    struct projection *p = projections(k, &names, sums);
+    struct range_projection *p = projections(k, &names, sums);
     struct kernels_groups g =
         kernels_group(names.group, t->n_ranges, (uint32_t)names.example.n, projected, sums);
     const char **texts = arena_array(a, const char *, names.example.n);

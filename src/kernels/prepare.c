@@ -169,7 +169,7 @@ static void classify(struct kernels *k)
 }
 
 /* State of the sweep over one thread's ranges and calls in order of time. */
-struct sweep {
+struct thread_sweep {
     struct kernels *k;
     struct kernels_keys path_keys; /* (parent path + 1, class) */
     VEC(struct kernels_path) paths;
@@ -178,7 +178,7 @@ struct sweep {
     bool *nested;         /* [n_ranges] they do outlast it */
 };
 
-static uint32_t path_below(struct sweep *s, uint32_t parent, uint32_t class)
+static uint32_t path_below(struct thread_sweep *s, uint32_t parent, uint32_t class)
 {
     uint32_t before = s->path_keys.n;
     uint32_t id = kernels_key(&s->path_keys, kernels_pair(parent + 1, class));
@@ -189,7 +189,7 @@ static uint32_t path_below(struct sweep *s, uint32_t parent, uint32_t class)
     return id;
 }
 
-static void close_ranges(struct sweep *s, int64_t at_ns)
+static void close_ranges(struct thread_sweep *s, int64_t at_ns)
 {
     const struct trace_range *r = s->k->t->ranges;
     while (s->open.n && r[vec_last(&s->open)].end_ns <= at_ns)
@@ -198,7 +198,7 @@ static void close_ranges(struct sweep *s, int64_t at_ns)
 
 /* Parent of a new range: the youngest open one. A closed range is never inside a never-closed one.
  */
-static uint32_t parent_of(const struct sweep *s, uint32_t i)
+static uint32_t parent_of(const struct thread_sweep *s, uint32_t i)
 {
     const struct trace_range *r = s->k->t->ranges;
     size_t n = s->open.n;
@@ -210,7 +210,7 @@ static uint32_t parent_of(const struct sweep *s, uint32_t i)
 }
 
 /* The chain of enclosing ranges that last until end_ns, when some do not. */
-static uint32_t broken_chain(struct sweep *s, uint32_t innermost, int64_t end_ns)
+static uint32_t broken_chain(struct thread_sweep *s, uint32_t innermost, int64_t end_ns)
 {
     uint32_t chain[KERNELS_MAX_DEPTH];
     int n = 0;
@@ -224,7 +224,7 @@ static uint32_t broken_chain(struct sweep *s, uint32_t innermost, int64_t end_ns
     return path;
 }
 
-static void open_range(struct sweep *s, uint32_t i)
+static void open_range(struct thread_sweep *s, uint32_t i)
 {
     struct kernels *k = s->k;
     const struct trace_range *r = k->t->ranges;
@@ -242,7 +242,7 @@ static void open_range(struct sweep *s, uint32_t i)
         k->range_path[i] = s->nested[i] ? s->range_path[i] : broken_chain(s, i, r[i].end_ns);
 }
 
-static void place_call(struct sweep *s, size_t call)
+static void place_call(struct thread_sweep *s, size_t call)
 {
     struct kernels *k = s->k;
     int64_t end_ns = k->t->calls.end_ns[call];
@@ -259,7 +259,7 @@ static void place_call(struct sweep *s, size_t call)
 static void place_calls(struct kernels *k)
 {
     const struct trace *t = k->t;
-    struct sweep s = {.k = k};
+    struct thread_sweep s = {.k = k};
     s.range_path = mem_alloc(t->n_ranges * sizeof *s.range_path);
     s.nested = mem_alloc(t->n_ranges * sizeof *s.nested);
     k->call_range = mem_alloc(t->calls.n * sizeof *k->call_range);

@@ -23,20 +23,20 @@ const char *serving_kind_name(unsigned kind)
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* What a call launched. */
-struct call {
+struct host_call {
     uint32_t operations, graph_operations, kernels;
     uint32_t graph; /* id; 0 = none */
     bool graph_launch, to_host;
 };
 
-static struct call *calls_of(const struct kernels *k)
+static struct host_call *calls_of(const struct kernels *k)
 {
     const struct trace *t = k->t;
-    struct call *calls = mem_alloc((t->calls.n + 1) * sizeof *calls);
+    struct host_call *calls = mem_alloc((t->calls.n + 1) * sizeof *calls);
     for (size_t i = 0; i < t->ops.n; i++) {
         if (t->ops.call[i] == TRACE_NONE)
             continue;
-        struct call *c = &calls[t->ops.call[i]];
+        struct host_call *c = &calls[t->ops.call[i]];
         const struct trace_sig *s = &t->dict.sigs[t->ops.sig[i]];
         const bool in_graph =
             s->graph || s->kind == TRACE_GRAPH || (t->ops.graph_node && t->ops.graph_node[i]);
@@ -47,7 +47,7 @@ static struct call *calls_of(const struct kernels *k)
         c->to_host |= s->kind == TRACE_COPY && s->copy_kind == COPY_TO_HOST && !in_graph;
     }
     for (size_t i = 0; i < t->calls.n; i++) {
-        struct call *c = &calls[i];
+        struct host_call *c = &calls[i];
         c->graph_launch = c->graph_operations > 0 ||
                           strstr(trace_text(&t->dict, t->calls.name[i]), "GraphLaunch") != NULL;
         if (!c->graph_launch)
@@ -60,7 +60,7 @@ static struct call *calls_of(const struct kernels *k)
 }
 
 /* The thread that launched most operations. */
-static uint32_t engine_thread(const struct trace *t, const struct call *calls)
+static uint32_t engine_thread(const struct trace *t, const struct host_call *calls)
 {
     uint64_t *launched = mem_alloc((t->dict.n_threads + 1) * sizeof *launched);
     uint32_t most = 0;
@@ -75,9 +75,9 @@ static uint32_t engine_thread(const struct trace *t, const struct call *calls)
 
 /* ---- iterations ------------------------------------------------------------------------------ */
 
-struct finding {
+struct serving_search {
     const struct kernels *k;
-    const struct call *calls;
+    const struct host_call *calls;
     struct serving *out;
     VEC(struct serving_iteration) list;
     /* The one that is being found. */
@@ -87,17 +87,17 @@ struct finding {
     uint32_t most;     /* operations of its largest graph */
 };
 
-static void begin(struct finding *f)
+static void begin(struct serving_search *f)
 {
     f->now = (struct serving_iteration){.before_ns = -1};
     f->any = f->between = f->pieces = false;
     f->most = 0;
 }
 
-static void add_call(struct finding *f, size_t i)
+static void add_call(struct serving_search *f, size_t i)
 {
     const struct trace_calls *c = &f->k->t->calls;
-    const struct call *x = &f->calls[i];
+    const struct host_call *x = &f->calls[i];
     struct serving_iteration *s = &f->now;
     if (!f->any) {
         s->first_call = i;
@@ -122,7 +122,7 @@ static void add_call(struct finding *f, size_t i)
 }
 
 /* An iteration computes something before it copies. */
-static void end(struct finding *f)
+static void end(struct serving_search *f)
 {
     struct serving_iteration *s = &f->now;
     s->kind = s->graphs == 0 ? SERVING_NONE : f->pieces ? SERVING_PIECES : SERVING_FULL;
@@ -130,14 +130,14 @@ static void end(struct finding *f)
     begin(f);
 }
 
-static void walk_calls(struct finding *f)
+static void walk_calls(struct serving_search *f)
 {
     const struct trace_calls *c = &f->k->t->calls;
     bool copied = false, computed = false;
     int64_t until = INT64_MAX;
     begin(f);
     for (size_t i = 0; i < c->n; i++) {
-        const struct call *x = &f->calls[i];
+        const struct host_call *x = &f->calls[i];
         if (c->thread[i] != f->out->thread || !x->operations)
             continue;
         if (copied && !x->to_host) {
@@ -159,7 +159,7 @@ static void walk_calls(struct finding *f)
 /* ---- on the GPU ------------------------------------------------------------------------------ */
 
 /* [calls.n] number of the iteration of each, TRACE_NONE = none. */
-static uint32_t *iteration_of_calls(const struct finding *f)
+static uint32_t *iteration_of_calls(const struct serving_search *f)
 {
     const size_t n = f->k->t->calls.n;
     uint32_t *of = mem_alloc((n + 1) * sizeof *of);
@@ -171,7 +171,7 @@ static uint32_t *iteration_of_calls(const struct finding *f)
     return of;
 }
 
-static void add_operations(struct arena *a, struct finding *f)
+static void add_operations(struct arena *a, struct serving_search *f)
 {
     const struct trace *t = f->k->t;
     const uint8_t *classes = kernels_classes_of(a, f->k);
@@ -217,7 +217,7 @@ static int64_t waits_in(const struct trace *t, uint32_t process, size_t *at, int
 }
 
 /* The same of a trace without waits: until the last copy that had ended when iteration j began. */
-static int64_t wait_for_copy(const struct finding *f, size_t j)
+static int64_t wait_for_copy(const struct serving_search *f, size_t j)
 {
     const struct serving_iteration *s = &f->list.p[j];
     int64_t until = s[-1].launch_to_ns;
@@ -227,14 +227,14 @@ static int64_t wait_for_copy(const struct finding *f, size_t j)
     return until - s[-1].launch_to_ns;
 }
 
-static int64_t tokens_of(const struct finding *f, size_t j)
+static int64_t tokens_of(const struct serving_search *f, size_t j)
 {
     const struct serving_iteration *s = &f->list.p[j], *next = s + 1;
     const bool ahead = j + 1 < f->list.n && next->launch_from_ns < s->to_ns;
     return ahead && next->launch_to_ns > s->to_ns ? next->launch_to_ns : s->to_ns;
 }
 
-static void add_host(struct finding *f)
+static void add_host(struct serving_search *f)
 {
     const struct trace *t = f->k->t;
     const uint32_t process = t->dict.threads[f->out->thread].process;
@@ -263,7 +263,7 @@ static void add_host(struct finding *f)
 /* ---- the device alone ------------------------------------------------------------------------ */
 
 /* Gap behind an operation where the GPU waits for nothing. */
-static double usual_gap_ns(const struct finding *f)
+static double usual_gap_ns(const struct serving_search *f)
 {
     double *v = mem_alloc((f->list.n + 1) * sizeof *v);
     size_t n = 0;
@@ -279,7 +279,7 @@ static double usual_gap_ns(const struct finding *f)
     return gap;
 }
 
-static void add_device(struct finding *f)
+static void add_device(struct serving_search *f)
 {
     const double gap = usual_gap_ns(f);
     for (size_t i = 0; i < f->list.n; i++) {
@@ -292,7 +292,7 @@ static void add_device(struct finding *f)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static enum st check_found(const struct finding *f, struct err *e)
+static enum st check_found(const struct serving_search *f, struct err *e)
 {
     const struct trace *t = f->k->t;
     if (t->calls.n == 0) {
@@ -311,8 +311,8 @@ static enum st check_found(const struct finding *f, struct err *e)
 
 enum st serving_find(struct arena *a, const struct kernels *k, struct serving *out, struct err *e)
 {
-    struct call *calls = calls_of(k);
-    struct finding f = {.k = k, .calls = calls, .out = out};
+    struct host_call *calls = calls_of(k);
+    struct serving_search f = {.k = k, .calls = calls, .out = out};
     *out = (struct serving){.thread = engine_thread(k->t, calls), .agreement = (double)NAN};
     walk_calls(&f);
     const enum st st = check_found(&f, e);

@@ -8,16 +8,16 @@
 #include "profile/read/host_columns.h"
 
 /* Parts of one iteration, named as in cpu_overheads.csv. */
-enum part { SCHEDULE, PREPARE, PROCESS, EXECUTION, HOST, PARTS };
+enum step_part { SCHEDULE, PREPARE, PROCESS, EXECUTION, HOST, PARTS };
 
-struct step {
+struct loop_step {
     uint32_t range;
     int64_t batch;
     bool prefill;
     int64_t ns[PARTS];
 };
 
-typedef VEC(struct step) step_list;
+typedef VEC(struct loop_step) step_list;
 
 static int64_t first_number(const char *s)
 {
@@ -30,12 +30,12 @@ static int64_t first_number(const char *s)
 
 /* Accumulates the time in [from, to) with the GPU busy on the range's work; operations come by
  * start. */
-struct cover {
+struct busy_cover {
     int64_t until_ns, busy_ns;
     bool any;
 };
 
-static void add_cover(struct cover *c, int64_t start, int64_t end)
+static void add_cover(struct busy_cover *c, int64_t start, int64_t end)
 {
     int64_t from = c->any && c->until_ns > start ? c->until_ns : start;
     c->busy_ns += end > from ? end - from : 0;
@@ -43,9 +43,9 @@ static void add_cover(struct cover *c, int64_t start, int64_t end)
     c->any = true;
 }
 
-static struct cover *cover_ranges(const struct kernels *k, const bool *wanted)
+static struct busy_cover *cover_ranges(const struct kernels *k, const bool *wanted)
 {
-    struct cover *c = mem_alloc(k->t->n_ranges * sizeof *c);
+    struct busy_cover *c = mem_alloc(k->t->n_ranges * sizeof *c);
     uint32_t chain[KERNELS_MAX_DEPTH];
     for (size_t i = 0; i < k->t->ops.n; i++) {
         int n = kernels_chain(k, i, STYLES_NVTX, chain);
@@ -73,7 +73,7 @@ bool *kernels_steps_matching(const struct kernels *k, const char *pattern)
 }
 
 /* Splits one step, up to the start of the next on its thread, into parts. */
-static void split(struct step *s, const struct trace_range *r, const struct range_sum *sum,
+static void split(struct loop_step *s, const struct trace_range *r, const struct range_sum *sum,
                   int64_t busy_ns, int64_t next_ns)
 {
     int64_t period = next_ns - r->start_ns;
@@ -119,7 +119,7 @@ static int64_t *number_ranges(const struct trace *t, const bool *wanted)
 void kernels_steps_find(const struct kernels *k, const bool *wanted, kernels_step_list *out)
 {
     const struct trace *t = k->t;
-    struct cover *cover = cover_ranges(k, wanted);
+    struct busy_cover *cover = cover_ranges(k, wanted);
     int64_t *number = number_ranges(t, wanted);
     const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
     for (uint32_t i = 0; i < t->n_ranges; i++) {
@@ -150,9 +150,9 @@ static step_list find_steps(const struct kernels *k, const struct kernels_step_p
     for (size_t j = 0; j < found.n; j++) {
         const uint32_t i = found.p[j].range;
         const char *name = trace_text(&t->dict, t->ranges[i].text);
-        struct step s = {.range = i,
-                         .batch = p->batch_size ? p->batch_size : first_number(name),
-                         .prefill = strstr(name, "prefill") || strstr(name, "Prefill")};
+        struct loop_step s = {.range = i,
+                              .batch = p->batch_size ? p->batch_size : first_number(name),
+                              .prefill = strstr(name, "prefill") || strstr(name, "Prefill")};
         s.batch = s.batch > 0 ? s.batch : 1;
         split(&s, &t->ranges[i], &sums[i], found.p[j].busy_ns, found.p[j].next_ns);
         vec_push(&steps, s);
@@ -164,13 +164,14 @@ static step_list find_steps(const struct kernels *k, const struct kernels_step_p
 
 static int by_batch(const void *x, const void *y)
 {
-    const struct step *a = x, *b = y;
+    const struct loop_step *a = x, *b = y;
     if (a->batch != b->batch)
         return a->batch < b->batch ? -1 : 1;
     return a->range < b->range ? -1 : a->range > b->range;
 }
 
-static struct kernels_stats figures(const struct step *s, size_t n, enum part part, int kind)
+static struct kernels_stats figures(const struct loop_step *s, size_t n, enum step_part part,
+                                    int kind)
 {
     int64_t *v = mem_alloc(n * sizeof *v);
     size_t kept = 0;
@@ -191,7 +192,7 @@ static void put_ms(struct table *t, double ns, size_t n)
         table_cell(t, "%s", "");
 }
 
-static void put_row(struct table *t, const struct step *s, size_t n,
+static void put_row(struct table *t, const struct loop_step *s, size_t n,
                     const struct kernels_step_params *p)
 {
     /* sampler_e2e and ray_comm_time are included in the others: the range does not separate them.
@@ -200,7 +201,7 @@ static void put_row(struct table *t, const struct step *s, size_t n,
     int kind = figures(s, n, HOST, 0).n ? 0 : -1;
     for (int i = 0; i < 5; i++) {
         struct kernels_stats f = parts[i] < 0 ? (struct kernels_stats){.n = 1}
-                                              : figures(s, n, (enum part)parts[i], kind);
+                                              : figures(s, n, (enum step_part)parts[i], kind);
         put_ms(t, f.mean, 1);
         put_ms(t, f.median, 1);
     }

@@ -7,7 +7,7 @@
 #include "kernels/ranges.h"
 
 /* One line: what, total, calls, mean, share of the total. */
-struct line {
+struct total_line {
     const char *name;
     int64_t total_ns;
     uint64_t calls;
@@ -16,7 +16,7 @@ struct line {
 
 static int by_total(const void *x, const void *y)
 {
-    const struct line *a = x, *b = y;
+    const struct total_line *a = x, *b = y;
     if (a->total_ns != b->total_ns)
         return a->total_ns > b->total_ns ? -1 : 1;
     return strcmp(a->name, b->name);
@@ -44,8 +44,8 @@ struct line_sum {
 };
 
 /* Sorts the lines by their totals. */
-static struct table *line_table(struct arena *a, const char *what, struct line *lines, size_t n,
-                                bool cut, struct line_sum *sum)
+static struct table *line_table(struct arena *a, const char *what, struct total_line *lines,
+                                size_t n, bool cut, struct line_sum *sum)
 {
     struct table *t = table_new(a, 5);
     const char *const head[] = {what, "Total (ms)", "Calls", "Mean (ms)", "Share (%)"};
@@ -75,7 +75,7 @@ static struct table *line_table(struct arena *a, const char *what, struct line *
     return t;
 }
 
-static void put_lines(struct arena *a, struct buf *out, const char *what, struct line *lines,
+static void put_lines(struct arena *a, struct buf *out, const char *what, struct total_line *lines,
                       size_t n)
 {
     struct line_sum sum;
@@ -88,12 +88,12 @@ static void put_lines(struct arena *a, struct buf *out, const char *what, struct
 static void put_kernels(const struct kernels *k, struct buf *out, const bool *member)
 {
     const struct trace *t = k->t;
-    struct line *lines = mem_alloc((k->n_names + 1) * sizeof *lines);
+    struct total_line *lines = mem_alloc((k->n_names + 1) * sizeof *lines);
     for (size_t i = 0; i < t->ops.n; i++) {
         uint32_t path = kernels_path_of(k, i);
         if (member && (path == TRACE_NONE || !member[path]))
             continue;
-        struct line *l = &lines[k->name[t->ops.sig[i]]];
+        struct total_line *l = &lines[k->name[t->ops.sig[i]]];
         l->total_ns += kernels_duration(k, i);
         l->calls++;
     }
@@ -101,7 +101,7 @@ static void put_kernels(const struct kernels *k, struct buf *out, const bool *me
     for (uint32_t i = 0; i < k->n_names; i++)
         if (lines[i].calls)
             lines[n++] =
-                (struct line){k->names[i], lines[i].total_ns, lines[i].calls, k->labels[i]};
+                (struct total_line){k->names[i], lines[i].total_ns, lines[i].calls, k->labels[i]};
     put_lines(k->a, out, "Kernel", lines, n);
     mem_free(lines);
 }
@@ -158,7 +158,7 @@ static bool has_operators(const struct kernels *k)
     return false;
 }
 
-typedef VEC(struct line) line_list;
+typedef VEC(struct total_line) line_list;
 
 /* Exclusive times by operator, or by range; work outside comes last. */
 static void find_operators(const struct kernels *k, bool operators, line_list *lines)
@@ -167,7 +167,7 @@ static void find_operators(const struct kernels *k, bool operators, line_list *l
     unsigned styles = operators ? STYLES_OPERATORS : STYLES_NVTX;
     const struct range_sum *sums = kernels_range_sums(k, styles);
     struct kernels_keys texts = {0}, names = {0};
-    struct line outside = {.name = "(outside)"};
+    struct total_line outside = {.name = "(outside)"};
     for (size_t i = 0; i < t->n_ranges; i++) {
         const struct kernels_class *c = &k->classes[k->range_class[i]];
         if (!sums[i].exclusive_ns)
@@ -176,7 +176,7 @@ static void find_operators(const struct kernels *k, bool operators, line_list *l
             &names, kernels_pair(kernels_key(&texts, kernels_pair(c->base, c->domain)), c->open));
         if (id == lines->n) {
             const char *name = operators ? c->name : range_name(k, c);
-            vec_push(lines, (struct line){.name = name});
+            vec_push(lines, (struct total_line){.name = name});
         }
         lines->p[id].total_ns += sums[i].exclusive_ns;
         lines->p[id].calls++;
@@ -221,21 +221,21 @@ struct table *kernels_operator_table(struct arena *a, const struct kernels *k)
 /* ---- regions ---- */
 
 /* A path of NVTX ranges, ignoring operators between them. */
-struct region {
+struct region_row {
     uint32_t parent, class;
     int depth;
     uint64_t instances, ops;
     int64_t host_ns, inclusive_ns, exclusive_ns;
 };
 
-struct regions {
+struct region_tree {
     struct kernels_keys keys; /* (parent + 1, class without its thread and style) */
     struct kernels_keys names;
-    VEC(struct region) list;
+    VEC(struct region_row) list;
     uint32_t *of_range; /* [n_ranges] */
 };
 
-static uint32_t region_below(struct regions *g, const struct kernels *k, uint32_t parent,
+static uint32_t region_below(struct region_tree *g, const struct kernels *k, uint32_t parent,
                              uint32_t class)
 {
     const struct kernels_class *c = &k->classes[class];
@@ -243,13 +243,13 @@ static uint32_t region_below(struct regions *g, const struct kernels *k, uint32_
     uint32_t id = kernels_key(&g->keys, kernels_pair(parent + 1, name << 1 | c->open));
     if (id == g->list.n) {
         int depth = parent == TRACE_NONE ? 0 : g->list.p[parent].depth + 1;
-        vec_push(&g->list, (struct region){.parent = parent, .class = class, .depth = depth});
+        vec_push(&g->list, (struct region_row){.parent = parent, .class = class, .depth = depth});
     }
     return id;
 }
 
 /* The nearest enclosing region that contains the start of this one. */
-static uint32_t region_parent(const struct kernels *k, const struct regions *g, uint32_t range)
+static uint32_t region_parent(const struct kernels *k, const struct region_tree *g, uint32_t range)
 {
     const struct trace_range *r = k->t->ranges;
     uint32_t p = k->range_parent[range];
@@ -262,7 +262,8 @@ static uint32_t region_parent(const struct kernels *k, const struct regions *g, 
     return TRACE_NONE;
 }
 
-static void find_regions(const struct kernels *k, const struct range_sum *sums, struct regions *g)
+static void find_regions(const struct kernels *k, const struct range_sum *sums,
+                         struct region_tree *g)
 {
     const struct trace *t = k->t;
     g->of_range = mem_alloc(t->n_ranges * sizeof *g->of_range);
@@ -271,7 +272,7 @@ static void find_regions(const struct kernels *k, const struct range_sum *sums, 
         if (!kernels_has_style(STYLES_NVTX, t->ranges[i].style))
             continue;
         uint32_t id = region_below(g, k, region_parent(k, g, i), k->range_class[i]);
-        struct region *r = &g->list.p[id];
+        struct region_row *r = &g->list.p[id];
         g->of_range[i] = id;
         r->instances++;
         r->host_ns += t->ranges[i].end_ns - t->ranges[i].start_ns;
@@ -281,15 +282,15 @@ static void find_regions(const struct kernels *k, const struct range_sum *sums, 
     }
 }
 
-static const char *region_name(const struct kernels *k, const struct region *r)
+static const char *region_name(const struct kernels *k, const struct region_row *r)
 {
     return range_name(k, &k->classes[r->class]);
 }
 
-static void put_region(const struct kernels *k, const struct regions *g, uint32_t id,
+static void put_region(const struct kernels *k, const struct region_tree *g, uint32_t id,
                        struct table *t)
 {
-    const struct region *r = &g->list.p[id];
+    const struct region_row *r = &g->list.p[id];
     struct buf indent = {0};
     for (int i = 0; i < r->depth; i++)
         buf_puts(&indent, "· ");
@@ -304,7 +305,7 @@ static void put_region(const struct kernels *k, const struct regions *g, uint32_
 
 /* Writes regions depth first, in order of first appearance, those without work on a GPU behind the
  * others beside them; children are linked through first and next. */
-static void put_regions(const struct kernels *k, const struct regions *g, struct table *t)
+static void put_regions(const struct kernels *k, const struct region_tree *g, struct table *t)
 {
     size_t n = g->list.n;
     uint32_t *first = mem_alloc((n + 1) * sizeof *first), *next = mem_alloc((n + 1) * sizeof *next);
@@ -349,7 +350,8 @@ static void put_region_kernels(const struct kernels *k, struct buf *out, const c
     mem_free(member);
 }
 
-static bool wanted(const char *name, const struct region *r, const char *const *patterns, size_t n)
+static bool wanted(const char *name, const struct region_row *r, const char *const *patterns,
+                   size_t n)
 {
     if (n == 0)
         return r->depth == 0;
@@ -360,7 +362,8 @@ static bool wanted(const char *name, const struct region *r, const char *const *
     return false;
 }
 
-static struct table *region_table(struct arena *a, const struct kernels *k, const struct regions *g)
+static struct table *region_table(struct arena *a, const struct kernels *k,
+                                  const struct region_tree *g)
 {
     static const char *const head[] = {"Region",         "Instances",      "Host (ms)",
                                        "Inclusive (ms)", "Exclusive (ms)", "GPU ops"};
@@ -371,7 +374,7 @@ static struct table *region_table(struct arena *a, const struct kernels *k, cons
     return t;
 }
 
-static void free_regions(struct regions *g)
+static void free_regions(struct region_tree *g)
 {
     vec_free(&g->list);
     kernels_keys_free(&g->keys);
@@ -382,7 +385,7 @@ static void free_regions(struct regions *g)
 struct table *kernels_region_table(struct arena *a, const struct kernels *k)
 {
     const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
-    struct regions g = {0};
+    struct region_tree g = {0};
     find_regions(k, sums, &g);
     struct table *t = region_table(a, k, &g);
     free_regions(&g);
@@ -394,7 +397,7 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
 {
     enum { MOST = 200 }; /* bounds the number of tables */
     const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
-    struct regions g = {0};
+    struct region_tree g = {0};
     find_regions(k, sums, &g);
     buf_puts(out, "# Regions\n\nA launch counts for the ranges open around it on its thread: "
                   "exclusive time goes to the innermost, inclusive time to all.\n\n");

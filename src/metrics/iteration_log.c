@@ -12,14 +12,14 @@ static const char MARK[] = "Iteration(";
 static const double MOST = 1e12; /* of a count or a time in ms: no server gets there */
 
 /* A line, and how far it was read. */
-struct line {
+struct log_line {
     const char *path;
     struct sv text;
     size_t at;
     long number;
 };
 
-static enum st expected(const struct line *l, const char *what, struct err *e)
+static enum st expected(const struct log_line *l, const char *what, struct err *e)
 {
     err_at(e, ST_INPUT, l->path, l->number, (long)l->at + 1, "iteration log: expected \"%s\"",
            what);
@@ -28,7 +28,7 @@ static enum st expected(const struct line *l, const char *what, struct err *e)
                     "0.33 are read); a line that was cut or mixed with another is to be removed");
 }
 
-static bool take_text(struct line *l, const char *text)
+static bool take_text(struct log_line *l, const char *text)
 {
     const size_t n = strlen(text);
     if (l->text.n - l->at < n || memcmp(l->text.p + l->at, text, n) != 0)
@@ -43,7 +43,7 @@ static bool is_digit(char c)
 }
 
 /* A number without a sign: digits, and with `fraction` a point and more of them. */
-static struct sv take_digits(struct line *l, bool fraction)
+static struct sv take_digits(struct log_line *l, bool fraction)
 {
     const size_t from = l->at;
     while (l->at < l->text.n &&
@@ -53,7 +53,7 @@ static struct sv take_digits(struct line *l, bool fraction)
 }
 
 /* A count, then the text after it. */
-static enum st take_count(struct line *l, int64_t *out, const char *after, struct err *e)
+static enum st take_count(struct log_line *l, int64_t *out, const char *after, struct err *e)
 {
     const size_t from = l->at;
     if (!str_int64(take_digits(l, false), out) || (double)*out > MOST) {
@@ -65,7 +65,7 @@ static enum st take_count(struct line *l, int64_t *out, const char *after, struc
     return ST_OK;
 }
 
-static enum st take_number(struct line *l, double *out, const char *after, struct err *e)
+static enum st take_number(struct log_line *l, double *out, const char *after, struct err *e)
 {
     const size_t from = l->at;
     if (!str_double(take_digits(l, true), out) || *out > MOST) {
@@ -78,7 +78,7 @@ static enum st take_number(struct line *l, double *out, const char *after, struc
 }
 
 /* ", GPU KV cache usage: 1.5%": what comes before it names the device. */
-static enum st take_usage(struct line *l, struct logged_iteration *x, struct err *e)
+static enum st take_usage(struct log_line *l, struct logged_iteration *x, struct err *e)
 {
     static const char words[] = " KV cache usage: ";
     const struct sv rest = {l->text.p + l->at, l->text.n - l->at};
@@ -95,14 +95,14 @@ static enum st take_usage(struct line *l, struct logged_iteration *x, struct err
 }
 
 /* Number after the last `mark` before the iteration; 0 = it is not there. */
-static int32_t engine_at(const struct line *l, const char *mark)
+static int32_t engine_at(const struct log_line *l, const char *mark)
 {
     const size_t n = strlen(mark);
     int32_t engine = 0;
     for (size_t i = 0; i + n < l->at; i++) {
         if (memcmp(l->text.p + i, mark, n) != 0)
             continue;
-        struct line number = *l;
+        struct log_line number = *l;
         int64_t v;
         number.at = i + n;
         if (str_int64(take_digits(&number, false), &v) && v < INT32_MAX)
@@ -112,14 +112,14 @@ static int32_t engine_at(const struct line *l, const char *mark)
 }
 
 /* "Engine 001: " says it, or the name of the process: "(EngineCore_DP1 pid=7)". */
-static int32_t engine_of(const struct line *l)
+static int32_t engine_of(const struct log_line *l)
 {
     const int32_t engine = engine_at(l, "Engine ");
     return engine ? engine : engine_at(l, "EngineCore_DP");
 }
 
 /* l->at: at MARK. */
-static enum st read_iteration(struct line *l, struct logged_iteration *x, struct err *e)
+static enum st read_iteration(struct log_line *l, struct logged_iteration *x, struct err *e)
 {
     *x = (struct logged_iteration){
         .engine = engine_of(l), .line = l->number, .kv_usage = (double)NAN};
@@ -138,7 +138,7 @@ static enum st read_iteration(struct line *l, struct logged_iteration *x, struct
 }
 
 /* Where the line has an iteration; false = nowhere. */
-static bool find_iteration(struct line *l)
+static bool find_iteration(struct log_line *l)
 {
     const size_t n = strlen(MARK);
     const char *p = l->text.n > n ? memmem(l->text.p, l->text.n, MARK, n) : NULL;
@@ -186,7 +186,7 @@ enum st iteration_log_parse(struct arena *a, const char *path, struct sv text,
                             struct iteration_log *out, struct err *e)
 {
     VEC(struct logged_iteration) all = {0};
-    struct line l = {.path = path};
+    struct log_line l = {.path = path};
     const struct sv whole = text;
     enum st st = ST_OK;
     *out = (struct iteration_log){.path = path};

@@ -8,7 +8,7 @@
 enum { BEGINNING = 8, STARTS_MOST = 64 };
 
 /* The walk from `from` on; returns how many iterations agree. end: the one behind the last. */
-static size_t walk_from(struct walk *w, size_t from, size_t *end)
+static size_t walk_from(struct iteration_walk *w, size_t from, size_t *end)
 {
     size_t known = 0, i = from;
     walk_rewind(w);
@@ -35,7 +35,7 @@ static size_t walk_from(struct walk *w, size_t from, size_t *end)
     return known;
 }
 
-static enum st not_of_this_run(const struct walk *w, const char *why, struct err *e)
+static enum st not_of_this_run(const struct iteration_walk *w, const char *why, struct err *e)
 {
     err_set(e, ST_INPUT, "%s does not belong to the run %s: %s", w->log->path, w->run->dir, why);
     return err_hint(e, "give the log of the server that served this run, which names every "
@@ -50,7 +50,7 @@ struct starts {
 };
 
 /* idle: those alone at which nothing else runs. */
-static struct starts find_starts(struct walk *w, bool idle)
+static struct starts find_starts(struct iteration_walk *w, bool idle)
 {
     struct starts s = {.agree = 1};
     for (size_t i = 0; i < w->log->n; i++) {
@@ -72,7 +72,7 @@ static struct starts find_starts(struct walk *w, bool idle)
 }
 
 /* Where the run begins: where most prompts agree, and of several places all the rest. */
-static enum st find_start(struct walk *w, size_t *start, struct err *e)
+static enum st find_start(struct iteration_walk *w, size_t *start, struct err *e)
 {
     size_t known = 0, end, second = SIZE_MAX;
     struct starts s = find_starts(w, true);
@@ -127,7 +127,7 @@ static enum st check_log(const struct run *run, const struct iteration_log *log,
 }
 
 /* ST_INPUT: lines are missing inside of the run. */
-static enum st check_gaps(const struct walk *w, size_t from, size_t end, struct err *e)
+static enum st check_gaps(const struct iteration_walk *w, size_t from, size_t end, struct err *e)
 {
     for (size_t i = from + 1; i < end; i++)
         if (!w->log->of[i].follows) {
@@ -141,7 +141,7 @@ static enum st check_gaps(const struct walk *w, size_t from, size_t end, struct 
 }
 
 /* One was preempted and not seen again: what was taken for that was something else. */
-static void drop_unresolved(struct walk *w)
+static void drop_unresolved(struct iteration_walk *w)
 {
     if (w->unresolved == ITERATION_NONE)
         return;
@@ -152,7 +152,7 @@ static void drop_unresolved(struct walk *w)
         "fewer generation requests than the run has, and none that is computed again");
 }
 
-static enum st keep(struct walk *w, struct iteration_match *out, struct err *e)
+static enum st keep(struct iteration_walk *w, struct iteration_match *out, struct err *e)
 {
     out->chunks = arena_copy(w->a, w->chunks.p, w->chunks.n * sizeof *w->chunks.p);
     out->n_chunks = w->chunks.n;
@@ -179,7 +179,7 @@ static enum st keep(struct walk *w, struct iteration_match *out, struct err *e)
 enum st iteration_match(struct arena *a, const struct run *run, const struct iteration_log *log,
                         const struct key_spans *spans, struct iteration_match *out, struct err *e)
 {
-    struct walk w = {.a = a, .run = run, .log = log, .spans = spans};
+    struct iteration_walk w = {.a = a, .run = run, .log = log, .spans = spans};
     size_t start = 0, end = 0;
     *out = (struct iteration_match){.n = 0};
     TRY(check_log(run, log, e));

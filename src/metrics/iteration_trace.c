@@ -13,14 +13,14 @@ const char *iteration_trace_beside(struct arena *a, const char *dir)
 
 enum { INDEX, CONTEXT, GENERATION, DEVICE, COLUMNS };
 
-struct reading {
+struct match_reading {
     const struct iteration_match *m;
     double *device_s;
     size_t n, at; /* where the row before was found: rows and iterations have one order */
 };
 
-static enum st take_row(const struct csv_reader *r, const int column[COLUMNS], struct reading *x,
-                        struct err *e)
+static enum st take_row(const struct csv_reader *r, const int column[COLUMNS],
+                        struct match_reading *x, struct err *e)
 {
     int64_t v[COLUMNS];
     if (csv_empty(r, column[INDEX]))
@@ -47,7 +47,7 @@ static enum st take_row(const struct csv_reader *r, const int column[COLUMNS], s
     return ST_OK;
 }
 
-static enum st read_all(struct csv_reader *r, struct reading *x, struct err *e)
+static enum st read_all(struct csv_reader *r, struct match_reading *x, struct err *e)
 {
     static const char *const names[COLUMNS] = {"logged_index", "context_tokens",
                                                "generation_tokens", "device_ns"};
@@ -64,7 +64,7 @@ enum st iteration_trace_read(struct arena *a, const char *path, const struct ite
                              double **device_s, size_t *n, struct err *e)
 {
     struct csv_reader *r = NULL;
-    struct reading x = {.m = m, .device_s = arena_array(a, double, m->n + 1)};
+    struct match_reading x = {.m = m, .device_s = arena_array(a, double, m->n + 1)};
     for (size_t i = 0; i < m->n; i++)
         x.device_s[i] = (double)NAN;
     TRY(csv_open(&r, path, e));

@@ -16,7 +16,7 @@ struct context {
     int64_t hits;    /* tokens that their prompts have besides: from the prefix cache */
 };
 
-static const struct run_request *request_at(const struct walk *w, size_t place)
+static const struct run_request *request_at(const struct iteration_walk *w, size_t place)
 {
     return &w->run->requests[w->queue[place].request];
 }
@@ -31,13 +31,13 @@ static int by_first_token(const void *pa, const void *pb)
     return (a->request > b->request) - (a->request < b->request);
 }
 
-void walk_rewind(struct walk *w)
+void walk_rewind(struct iteration_walk *w)
 {
-    w->s = (struct state){.rows = w->s.rows};
+    w->s = (struct walk_state){.rows = w->s.rows};
     w->unresolved = ITERATION_NONE;
 }
 
-void walk_init(struct walk *w)
+void walk_init(struct iteration_walk *w)
 {
     w->queue = arena_array(w->a, struct queued, w->run->n_requests);
     for (size_t i = 0; i < w->run->n_requests; i++) {
@@ -46,18 +46,18 @@ void walk_init(struct walk *w)
             w->queue[w->n_queue++] = (struct queued){q->first_token_ns, q->arrival_ns, i};
     }
     qsort(w->queue, w->n_queue, sizeof *w->queue, by_first_token);
-    w->s.rows = arena_array(w->a, struct row, w->n_queue);
+    w->s.rows = arena_array(w->a, struct running_row, w->n_queue);
     walk_rewind(w);
 }
 
 /* ---- what an iteration should hold ----------------------------------------------------------- */
 
-static bool is_live(const struct row *x)
+static bool is_live(const struct running_row *x)
 {
     return !x->preempted && !x->late;
 }
 
-static int64_t live_rows(const struct state *s)
+static int64_t live_rows(const struct walk_state *s)
 {
     int64_t n = 0;
     for (size_t i = 0; i < s->n; i++)
@@ -66,17 +66,17 @@ static int64_t live_rows(const struct state *s)
 }
 
 /* Rows that generate in the next iteration, of those there now. */
-static int64_t rows_after(const struct walk *w)
+static int64_t rows_after(const struct iteration_walk *w)
 {
     int64_t n = 0;
     for (size_t i = 0; i < w->s.n; i++) {
-        const struct row *x = &w->s.rows[i];
+        const struct running_row *x = &w->s.rows[i];
         n += is_live(x) && x->made + 1 < w->run->requests[x->request].num_decode_tokens_actual;
     }
     return n;
 }
 
-static const struct logged_iteration *after(const struct walk *w, size_t i)
+static const struct logged_iteration *after(const struct iteration_walk *w, size_t i)
 {
     for (i++; i < w->log->n && w->log->of[i].dummy; i++) {
     }
@@ -85,7 +85,7 @@ static const struct logged_iteration *after(const struct walk *w, size_t i)
 
 /* Context requests that have fewer tokens than their prompts: whether the last is a chunk that goes
  * on or all are done, as the requests of the next iteration say. */
-static bool settle_short(const struct walk *w, size_t i, size_t requests, int64_t hits,
+static bool settle_short(const struct iteration_walk *w, size_t i, size_t requests, int64_t hits,
                          struct context *c)
 {
     const struct logged_iteration *next = after(w, i);
@@ -106,7 +106,7 @@ static bool settle_short(const struct walk *w, size_t i, size_t requests, int64_
     return hits % CACHE_UNIT == 0 && next->generation_requests == generate;
 }
 
-static struct context context_of(const struct walk *w, size_t i)
+static struct context context_of(const struct iteration_walk *w, size_t i)
 {
     const struct logged_iteration *x = &w->log->of[i];
     const size_t n = (size_t)x->context_requests;
@@ -131,18 +131,20 @@ static struct context context_of(const struct walk *w, size_t i)
 
 /* ---- one iteration --------------------------------------------------------------------------- */
 
-static struct matched_iteration *kept(const struct walk *w)
+static struct matched_iteration *kept(const struct iteration_walk *w)
 {
     return w->out ? &w->out->of[w->out->n] : NULL;
 }
 
-void walk_tell_unknown(const struct walk *w, const struct logged_iteration *x, const char *why)
+void walk_tell_unknown(const struct iteration_walk *w, const struct logged_iteration *x,
+                       const char *why)
 {
     if (w->out && !w->out->first_unknown)
         w->out->first_unknown = arena_printf(w->a, "%s:%ld: %s", w->log->path, x->line, why);
 }
 
-static void add_chunk(struct walk *w, size_t request, int64_t start, int64_t tokens, bool last)
+static void add_chunk(struct iteration_walk *w, size_t request, int64_t start, int64_t tokens,
+                      bool last)
 {
     struct matched_iteration *m = kept(w);
     if (!m)
@@ -154,7 +156,7 @@ static void add_chunk(struct walk *w, size_t request, int64_t start, int64_t tok
     vec_push(&w->chunks, (struct matched_chunk){request, start, tokens, last});
 }
 
-static void add_decode(struct walk *w, const struct row *x)
+static void add_decode(struct iteration_walk *w, const struct running_row *x)
 {
     struct matched_iteration *m = kept(w);
     if (!m)
@@ -168,7 +170,7 @@ static void add_decode(struct walk *w, const struct row *x)
 }
 
 /* The last of a request's tokens came. Returns whether the row stays. */
-static bool got_last(struct walk *w, struct row *x)
+static bool got_last(struct iteration_walk *w, struct running_row *x)
 {
     const struct run_request *q = &w->run->requests[x->request];
     if (w->out)
@@ -178,12 +180,12 @@ static bool got_last(struct walk *w, struct row *x)
 }
 
 /* A token of each row that takes part; rows that are done leave. */
-static void advance_rows(struct walk *w, bool with_late)
+static void advance_rows(struct iteration_walk *w, bool with_late)
 {
-    struct state *s = &w->s;
+    struct walk_state *s = &w->s;
     size_t left = 0;
     for (size_t i = 0; i < s->n; i++) {
-        struct row x = s->rows[i];
+        struct running_row x = s->rows[i];
         bool stays = !x.late;
         if (x.late ? with_late : !x.preempted && !x.again)
             add_decode(w, &x);
@@ -196,10 +198,10 @@ static void advance_rows(struct walk *w, bool with_late)
     s->n = left;
 }
 
-static void preempt_last(struct walk *w, int64_t n)
+static void preempt_last(struct iteration_walk *w, int64_t n)
 {
     for (size_t i = w->s.n; i-- > 0 && n > 0;) {
-        struct row *x = &w->s.rows[i];
+        struct running_row *x = &w->s.rows[i];
         if (!is_live(x))
             continue;
         x->preempted = true;
@@ -214,10 +216,10 @@ static void preempt_last(struct walk *w, int64_t n)
 
 /* Requests that were preempted and are computed again: the one preempted last comes first, which
  * was admitted first. False: other tokens than they have. */
-static bool resume(struct walk *w, int64_t n, int64_t tokens)
+static bool resume(struct iteration_walk *w, int64_t n, int64_t tokens)
 {
     for (size_t i = 0; i < w->s.n && n > 0; i++) {
-        struct row *x = &w->s.rows[i];
+        struct running_row *x = &w->s.rows[i];
         if (!x->preempted)
             continue;
         const int64_t has = w->run->requests[x->request].num_prefill_tokens + x->made;
@@ -234,7 +236,7 @@ static bool resume(struct walk *w, int64_t n, int64_t tokens)
 }
 
 /* The generation part: preemptions, and a token for each row. */
-static bool generate(struct walk *w, const struct logged_iteration *x)
+static bool generate(struct iteration_walk *w, const struct logged_iteration *x)
 {
     const int64_t live = live_rows(&w->s), more = x->generation_requests - live;
     const int64_t late = (int64_t)(w->s.n - w->s.preempted) - live;
@@ -253,10 +255,10 @@ static bool generate(struct walk *w, const struct logged_iteration *x)
 }
 
 /* The first token of the request at the head. */
-static void admit(struct walk *w)
+static void admit(struct iteration_walk *w)
 {
     const size_t request = w->queue[w->s.head++].request;
-    struct row x = {.request = request, .made = 1};
+    struct running_row x = {.request = request, .made = 1};
     w->s.done = 0;
     if (w->out)
         w->out->first[request] = (int64_t)w->out->n;
@@ -265,7 +267,7 @@ static void admit(struct walk *w)
 }
 
 /* The context part, which agrees: chunks, and rows of those that are done. */
-static void take_prompts(struct walk *w, const struct context *c)
+static void take_prompts(struct iteration_walk *w, const struct context *c)
 {
     const size_t n = c->done + c->more;
     for (size_t k = 0; k < n; k++) {
@@ -284,7 +286,7 @@ static void take_prompts(struct walk *w, const struct context *c)
         w->out->hit_tokens += c->hits;
 }
 
-int walk_agreeing(struct walk *w, size_t i, int most)
+int walk_agreeing(struct iteration_walk *w, size_t i, int most)
 {
     int n = 0;
     for (; i < w->log->n && n < most && (w->s.head < w->n_queue || w->s.n); i++) {
@@ -303,13 +305,13 @@ int walk_agreeing(struct walk *w, size_t i, int most)
 
 /* How many of the next requests an iteration that does not agree held: as makes most of those
  * behind it agree; of others' requests 0. */
-static size_t guess_taken(struct walk *w, size_t i)
+static size_t guess_taken(struct iteration_walk *w, size_t i)
 {
     const size_t told = (size_t)w->log->of[i].context_requests;
     const size_t most = told < GUESSES_MOST ? told : GUESSES_MOST;
     struct iteration_match *const out = w->out;
-    const struct state before = w->s;
-    struct row *rows = arena_copy(w->a, before.rows, before.n * sizeof *rows);
+    const struct walk_state before = w->s;
+    struct running_row *rows = arena_copy(w->a, before.rows, before.n * sizeof *rows);
     int best = -1;
     size_t taken = 0;
     w->out = NULL;
@@ -328,7 +330,7 @@ static size_t guess_taken(struct walk *w, size_t i)
     return taken;
 }
 
-const char *walk_wanted(const struct walk *w, int64_t n)
+const char *walk_wanted(const struct iteration_walk *w, int64_t n)
 {
     const char *text = "";
     for (size_t k = 0; k < (size_t)n && k < 4 && w->s.head + k < w->n_queue; k++)
@@ -338,7 +340,7 @@ const char *walk_wanted(const struct walk *w, int64_t n)
     return *text ? text : "none";
 }
 
-bool walk_follow(struct walk *w, size_t i)
+bool walk_follow(struct iteration_walk *w, size_t i)
 {
     const struct logged_iteration *x = &w->log->of[i];
     const struct context c = context_of(w, i);
@@ -376,7 +378,7 @@ bool walk_follow(struct walk *w, size_t i)
     return ours && c.agrees && whose;
 }
 
-bool walk_over(const struct walk *w)
+bool walk_over(const struct iteration_walk *w)
 {
     return w->s.head == w->n_queue && live_rows(&w->s) == 0 && w->s.preempted == 0;
 }

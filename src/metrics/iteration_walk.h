@@ -13,7 +13,7 @@ struct queued {
 };
 
 /* A request that has its first token and is not done. */
-struct row {
+struct running_row {
     size_t request;
     int64_t made; /* tokens that it has */
     bool preempted;
@@ -22,46 +22,47 @@ struct row {
 };
 
 /* Where the walk through the log stands. */
-struct state {
-    size_t head;      /* next in the queue, */
-    int64_t done;     /* and what chunks computed of its prompt */
-    struct row *rows; /* [n] by admission; room for the whole queue */
+struct walk_state {
+    size_t head;              /* next in the queue, */
+    int64_t done;             /* and what chunks computed of its prompt */
+    struct running_row *rows; /* [n] by admission; room for the whole queue */
     size_t n;
     size_t preempted; /* of the rows */
 };
 
-struct walk {
+struct iteration_walk {
     struct arena *a;
     const struct run *run;
     const struct iteration_log *log;
     const struct key_spans *spans;
     struct queued *queue; /* [n_queue] */
     size_t n_queue;
-    struct state s;
+    struct walk_state s;
     struct iteration_match *out;      /* NULL = a trial, of which nothing is kept */
     VEC(struct matched_chunk) chunks; /* owned by whoever made the walk */
     int64_t unresolved; /* the iteration since which one is preempted; ITERATION_NONE */
 };
 
 /* The queue of w->run, and the state before the first iteration. */
-void walk_init(struct walk *w);
+void walk_init(struct iteration_walk *w);
 /* Back to that state. */
-void walk_rewind(struct walk *w);
+void walk_rewind(struct iteration_walk *w);
 
 /* Follows iteration i of the log; false: it does not agree. */
-bool walk_follow(struct walk *w, size_t i);
+bool walk_follow(struct iteration_walk *w, size_t i);
 
 /* Number of iterations with prompts that agree, from i on until one does not, up to `most`. The
  * walk goes on to there. */
-int walk_agreeing(struct walk *w, size_t i, int most);
+int walk_agreeing(struct iteration_walk *w, size_t i, int most);
 
 /* All requests are done. */
-bool walk_over(const struct walk *w);
+bool walk_over(const struct iteration_walk *w);
 
 /* Tokens that the next n prompts have, for messages: "383, 519"; "none". */
-const char *walk_wanted(const struct walk *w, int64_t n);
+const char *walk_wanted(const struct iteration_walk *w, int64_t n);
 
 /* Keeps the place of the first iteration that is not known. */
-void walk_tell_unknown(const struct walk *w, const struct logged_iteration *x, const char *why);
+void walk_tell_unknown(const struct iteration_walk *w, const struct logged_iteration *x,
+                       const char *why);
 
 #endif

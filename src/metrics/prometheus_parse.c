@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "metrics/prometheus.h"
 
-struct cursor {
+struct prom_parser {
     struct arena *a;
     struct prom_snapshot *out;
     struct sv text; /* of the line, without its end */
@@ -18,23 +18,23 @@ struct cursor {
     struct buf key;
 };
 
-static enum st fault(const struct cursor *c, struct err *e, const char *what)
+static enum st fault(const struct prom_parser *c, struct err *e, const char *what)
 {
     err_at(e, ST_INPUT, c->out->source, c->number, (long)c->at + 1, "Prometheus text: %s", what);
     return err_hint(e, "a sample is NAME{LABEL=\"VALUE\",...} VALUE");
 }
 
-static bool at_end(const struct cursor *c)
+static bool at_end(const struct prom_parser *c)
 {
     return c->at >= c->text.n;
 }
 
-static char peek(const struct cursor *c)
+static char peek(const struct prom_parser *c)
 {
     return at_end(c) ? 0 : c->text.p[c->at];
 }
 
-static void skip_blanks(struct cursor *c)
+static void skip_blanks(struct prom_parser *c)
 {
     while (peek(c) == ' ' || peek(c) == '\t')
         c->at++;
@@ -46,7 +46,7 @@ static bool is_letter(char x)
 }
 
 /* A name; those of metrics may have colons. Empty: there is none. */
-static struct sv take_name(struct cursor *c, bool colons)
+static struct sv take_name(struct prom_parser *c, bool colons)
 {
     const size_t from = c->at;
     for (; !at_end(c); c->at++) {
@@ -59,7 +59,7 @@ static struct sv take_name(struct cursor *c, bool colons)
 }
 
 /* Up to a blank, or `end`. */
-static struct sv take_word(struct cursor *c, char end)
+static struct sv take_word(struct prom_parser *c, char end)
 {
     const size_t from = c->at;
     while (!at_end(c) && peek(c) != ' ' && peek(c) != '\t' && peek(c) != end)
@@ -67,7 +67,7 @@ static struct sv take_word(struct cursor *c, char end)
     return (struct sv){c->text.p + from, c->at - from};
 }
 
-static enum st take_value(struct cursor *c, double *out, struct err *e)
+static enum st take_value(struct prom_parser *c, double *out, struct err *e)
 {
     const size_t from = c->at;
     struct sv word = take_word(c, 0);
@@ -86,7 +86,7 @@ static enum st take_value(struct cursor *c, double *out, struct err *e)
 }
 
 /* The text between quotes. Only a value with escapes is copied. */
-static enum st take_quoted(struct cursor *c, struct sv *out, struct err *e)
+static enum st take_quoted(struct prom_parser *c, struct sv *out, struct err *e)
 {
     if (peek(c) != '"')
         return fault(c, e, "expected \"");
@@ -130,7 +130,7 @@ static bool sv_same(struct sv a, struct sv b)
 }
 
 /* {a="b",...}, a comma before the brace too. */
-static enum st take_labels(struct cursor *c, struct err *e)
+static enum st take_labels(struct prom_parser *c, struct err *e)
 {
     vec_clear(&c->labels);
     if (peek(c) != '{')
@@ -167,7 +167,7 @@ static enum st take_labels(struct cursor *c, struct err *e)
 }
 
 /* An exemplar behind a sample: read, and not kept. */
-static enum st skip_exemplar(struct cursor *c, struct err *e)
+static enum st skip_exemplar(struct prom_parser *c, struct err *e)
 {
     double ignored;
     skip_blanks(c);
@@ -196,7 +196,7 @@ static void write_key(struct buf *key, struct sv name, const struct prom_label *
     }
 }
 
-static enum st keep_sample(struct cursor *c, struct prom_sample *x, struct err *e)
+static enum st keep_sample(struct prom_parser *c, struct prom_sample *x, struct err *e)
 {
     bool is_new;
     write_key(&c->key, x->name, x->labels, x->n_labels);
@@ -213,7 +213,7 @@ static enum st keep_sample(struct cursor *c, struct prom_sample *x, struct err *
     return ST_OK;
 }
 
-static enum st read_sample(struct cursor *c, struct err *e)
+static enum st read_sample(struct prom_parser *c, struct err *e)
 {
     struct prom_sample x = {.line = c->number};
     double timestamp;
@@ -239,7 +239,7 @@ static enum st read_sample(struct cursor *c, struct err *e)
 }
 
 /* "# TYPE name kind"; other comments are skipped. */
-static enum st read_comment(struct cursor *c, struct err *e)
+static enum st read_comment(struct prom_parser *c, struct err *e)
 {
     bool is_new;
     c->at++;
@@ -269,7 +269,7 @@ static enum st read_comment(struct cursor *c, struct err *e)
     return ST_OK;
 }
 
-static enum st read_lines(struct cursor *c, struct sv text, struct err *e)
+static enum st read_lines(struct prom_parser *c, struct sv text, struct err *e)
 {
     while (text.n) {
         const char *end = memchr(text.p, '\n', text.n);
@@ -291,7 +291,7 @@ static enum st read_lines(struct cursor *c, struct sv text, struct err *e)
 enum st prom_parse(struct arena *a, const char *source, struct sv text, struct prom_snapshot *out,
                    struct err *e)
 {
-    struct cursor c = {.a = a, .out = out};
+    struct prom_parser c = {.a = a, .out = out};
     *out = (struct prom_snapshot){.source = arena_str(a, source)};
     map_init(&out->types, a);
     map_init(&out->series, a);

@@ -20,20 +20,20 @@ static void put(struct run_metrics *m, enum metric which, double ns)
 }
 
 /* A request as counted: cut, missing values as RUN_NONE. */
-struct counted {
+struct counted_request {
     int64_t n; /* output tokens kept */
     int64_t arrival_ns, first_ns, end_ns;
     const struct run_token *tokens; /* [rows] that are kept; a client may get several tokens at */
     int64_t rows;                   /* once, then there are fewer rows than tokens */
 };
 
-static struct counted count_request(const struct run *run, size_t i, int64_t max_tokens)
+static struct counted_request count_request(const struct run *run, size_t i, int64_t max_tokens)
 {
     const struct run_request *r = &run->requests[i];
-    struct counted c = {.n = r->num_decode_tokens_actual,
-                        .arrival_ns = r->arrival_ns,
-                        .first_ns = r->first_token_ns,
-                        .end_ns = r->completion_ns};
+    struct counted_request c = {.n = r->num_decode_tokens_actual,
+                                .arrival_ns = r->arrival_ns,
+                                .first_ns = r->first_token_ns,
+                                .end_ns = r->completion_ns};
     if (run->tokens) {
         c.rows = (int64_t)(run->first_token[i + 1] - run->first_token[i]);
         c.tokens = run->tokens + run->first_token[i];
@@ -48,7 +48,8 @@ static struct counted count_request(const struct run *run, size_t i, int64_t max
     return c;
 }
 
-static void add_token_latencies(const struct counted *c, bool include_token0, struct run_metrics *m)
+static void add_token_latencies(const struct counted_request *c, bool include_token0,
+                                struct run_metrics *m)
 {
     if (include_token0 && c->rows > 0)
         put(m, METRIC_TOKEN_LATENCY, (double)c->tokens[0].token_latency_ns);
@@ -58,7 +59,7 @@ static void add_token_latencies(const struct counted *c, bool include_token0, st
     m->n_missing[METRIC_TOKEN_LATENCY] += c->rows == 0;
 }
 
-static void add_request(const struct counted *c, struct run_metrics *m)
+static void add_request(const struct counted_request *c, struct run_metrics *m)
 {
     bool first = c->first_ns != RUN_NONE, end = c->end_ns != RUN_NONE;
     if (first)
@@ -110,7 +111,7 @@ static void add_all(const struct run *r, const struct metrics_params *p, struct 
             q->warmup ? m->n_warmup++ : m->n_not_ok++;
             continue;
         }
-        struct counted c = count_request(r, i, max_tokens);
+        struct counted_request c = count_request(r, i, max_tokens);
         m->n_requests++;
         m->n_early_stop += q->num_decode_tokens_actual < q->num_decode_tokens;
         m->output_tokens += c.n;

@@ -50,7 +50,7 @@ const char *server_fact_name(unsigned id)
 }
 
 /* A log while it is read. */
-struct reader {
+struct log_reader {
     struct arena *a;
     struct server_log *out;
     struct server_fact asked[FACTS]; /* arguments: they count where the engine says nothing */
@@ -59,14 +59,15 @@ struct reader {
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-static enum st no_value(const struct reader *r, enum server_fact_id id, struct sv v, struct err *e)
+static enum st no_value(const struct log_reader *r, enum server_fact_id id, struct sv v,
+                        struct err *e)
 {
     return err_at(e, ST_INPUT, r->out->path, r->line, 0, "server log: %s is %.*s", facts[id].name,
                   (int)(v.n < 80 ? v.n : 80), v.p);
 }
 
 /* As it is kept; NULL = it is no such value. */
-static const char *value_of(const struct reader *r, enum server_fact_id id, struct sv v)
+static const char *value_of(const struct log_reader *r, enum server_fact_id id, struct sv v)
 {
     int64_t count;
     double number;
@@ -81,8 +82,8 @@ static const char *value_of(const struct reader *r, enum server_fact_id id, stru
     return arena_strn(r->a, v.p, v.n);
 }
 
-static enum st keep(struct reader *r, struct server_fact *of, enum server_fact_id id, struct sv v,
-                    struct err *e)
+static enum st keep(struct log_reader *r, struct server_fact *of, enum server_fact_id id,
+                    struct sv v, struct err *e)
 {
     const char *value = value_of(r, id, v);
     if (!value)
@@ -97,13 +98,13 @@ static enum st keep(struct reader *r, struct server_fact *of, enum server_fact_i
     return ST_OK;
 }
 
-static enum st told(struct reader *r, enum server_fact_id id, struct sv v, struct err *e)
+static enum st told(struct log_reader *r, enum server_fact_id id, struct sv v, struct err *e)
 {
     return keep(r, r->out->of, id, v, e);
 }
 
 /* The least of several: workers have caches of their own, and all take the smallest. */
-static enum st told_least(struct reader *r, enum server_fact_id id, struct sv v, struct err *e)
+static enum st told_least(struct log_reader *r, enum server_fact_id id, struct sv v, struct err *e)
 {
     const int64_t have = server_fact_count(r->out, id);
     int64_t count;
@@ -114,7 +115,7 @@ static enum st told_least(struct reader *r, enum server_fact_id id, struct sv v,
 }
 
 /* One more of a list by blanks. */
-static void told_also(struct reader *r, enum server_fact_id id, struct sv v)
+static void told_also(struct log_reader *r, enum server_fact_id id, struct sv v)
 {
     struct server_fact *f = &r->out->of[id];
     const char *word = arena_strn(r->a, v.p, v.n);
@@ -218,7 +219,7 @@ static struct sv plain(struct sv v)
 }
 
 /* cudagraph_mode: its name in an enum's repr, or its value. */
-static enum st take_mode(struct reader *r, struct sv v, struct err *e)
+static enum st take_mode(struct log_reader *r, struct sv v, struct err *e)
 {
     static const struct {
         const char *value, *mode;
@@ -246,7 +247,7 @@ static enum st take_mode(struct reader *r, struct sv v, struct err *e)
 }
 
 /* "[512,504,...]": sorted, by blanks. */
-static enum st take_sizes(struct reader *r, struct sv v, struct err *e)
+static enum st take_sizes(struct log_reader *r, struct sv v, struct err *e)
 {
     enum { MOST = 4096 };
     int64_t *sizes = arena_array(r->a, int64_t, MOST);
@@ -270,7 +271,7 @@ static enum st take_sizes(struct reader *r, struct sv v, struct err *e)
     return told(r, FACT_GRAPH_SIZES, sv_of(text), e);
 }
 
-static enum st take_compilation(struct reader *r, struct sv v, struct err *e)
+static enum st take_compilation(struct log_reader *r, struct sv v, struct err *e)
 {
     struct sv key, value;
     if (v.n < 2 || v.p[0] != '{')
@@ -284,7 +285,7 @@ static enum st take_compilation(struct reader *r, struct sv v, struct err *e)
     return ST_OK;
 }
 
-static enum st take_engine(struct reader *r, struct sv rest, struct err *e)
+static enum st take_engine(struct log_reader *r, struct sv rest, struct err *e)
 {
     static const char with[] = " with config: ";
     struct sv key, value;
@@ -305,7 +306,7 @@ static enum st take_engine(struct reader *r, struct sv rest, struct err *e)
 }
 
 /* What was asked for: a value may be of any kind here, and one that is no fact's is left. */
-static enum st take_arguments(struct reader *r, struct sv rest, struct err *e)
+static enum st take_arguments(struct log_reader *r, struct sv rest, struct err *e)
 {
     struct sv key, value;
     bool open;
@@ -325,7 +326,7 @@ static enum st take_arguments(struct reader *r, struct sv rest, struct err *e)
 /* ---- lines --------------------------------------------------------------------------------- */
 
 /* Digits, which may have commas between them. */
-static struct sv take_digits(const struct reader *r, struct sv rest)
+static struct sv take_digits(const struct log_reader *r, struct sv rest)
 {
     char *digits = arena_alloc(r->a, rest.n < 32 ? rest.n + 1 : 32);
     size_t n = 0;
@@ -340,27 +341,27 @@ static struct sv take_digits(const struct reader *r, struct sv rest)
     return (struct sv){digits, n};
 }
 
-static enum st take_budget(struct reader *r, struct sv rest, struct err *e)
+static enum st take_budget(struct log_reader *r, struct sv rest, struct err *e)
 {
     return told(r, FACT_TOKEN_BUDGET, take_digits(r, rest), e);
 }
 
-static enum st take_kv_tokens(struct reader *r, struct sv rest, struct err *e)
+static enum st take_kv_tokens(struct log_reader *r, struct sv rest, struct err *e)
 {
     return told_least(r, FACT_KV_TOKENS, take_digits(r, rest), e);
 }
 
-static enum st take_blocks(struct reader *r, struct sv rest, struct err *e)
+static enum st take_blocks(struct log_reader *r, struct sv rest, struct err *e)
 {
     return told_least(r, FACT_NUM_BLOCKS, take_digits(r, rest), e);
 }
 
-static enum st take_block_size(struct reader *r, struct sv rest, struct err *e)
+static enum st take_block_size(struct log_reader *r, struct sv rest, struct err *e)
 {
     return told(r, FACT_BLOCK_SIZE, take_digits(r, rest), e);
 }
 
-static enum st take_async(struct reader *r, struct sv rest, struct err *e)
+static enum st take_async(struct log_reader *r, struct sv rest, struct err *e)
 {
     const bool on = rest.n >= 7 && memcmp(rest.p, "enabled", 7) == 0;
     const bool off = rest.n >= 8 && memcmp(rest.p, "disabled", 8) == 0;
@@ -368,7 +369,7 @@ static enum st take_async(struct reader *r, struct sv rest, struct err *e)
 }
 
 /* The name before `end`, which begins where the text does. */
-static void take_backend(struct reader *r, struct sv rest, const char *end)
+static void take_backend(struct log_reader *r, struct sv rest, const char *end)
 {
     const char *stop = rest.n ? memmem(rest.p, rest.n, end, strlen(end)) : NULL;
     char name[64];
@@ -382,14 +383,14 @@ static void take_backend(struct reader *r, struct sv rest, const char *end)
         told_also(r, FACT_ATTENTION, (struct sv){name, n});
 }
 
-static enum st take_enum_backend(struct reader *r, struct sv rest, struct err *e)
+static enum st take_enum_backend(struct log_reader *r, struct sv rest, struct err *e)
 {
     (void)e;
     take_backend(r, rest, " backend.");
     return ST_OK;
 }
 
-static enum st take_named_backend(struct reader *r, struct sv rest, struct err *e)
+static enum st take_named_backend(struct log_reader *r, struct sv rest, struct err *e)
 {
     (void)e;
     take_backend(r, rest, " attention backend out of potential backends");
@@ -397,14 +398,14 @@ static enum st take_named_backend(struct reader *r, struct sv rest, struct err *
     return ST_OK;
 }
 
-static enum st count_iteration(struct reader *r, struct sv rest, struct err *e)
+static enum st count_iteration(struct log_reader *r, struct sv rest, struct err *e)
 {
     (void)e;
     r->out->iterations += rest.n && isdigit((unsigned char)rest.p[0]);
     return ST_OK;
 }
 
-static enum st count_throughput(struct reader *r, struct sv rest, struct err *e)
+static enum st count_throughput(struct log_reader *r, struct sv rest, struct err *e)
 {
     (void)rest;
     (void)e;
@@ -415,7 +416,7 @@ static enum st count_throughput(struct reader *r, struct sv rest, struct err *e)
 /* What follows a mark, anywhere in a line. */
 static const struct {
     const char *mark;
-    enum st (*take)(struct reader *r, struct sv rest, struct err *e);
+    enum st (*take)(struct log_reader *r, struct sv rest, struct err *e);
 } marks[] = {
     {ENGINE, take_engine},
     {"non-default args: ", take_arguments},
@@ -441,7 +442,7 @@ static bool is_request(struct sv line)
     return false;
 }
 
-static enum st read_line(struct reader *r, struct sv line, struct err *e)
+static enum st read_line(struct log_reader *r, struct sv line, struct err *e)
 {
     if (is_request(line))
         return ST_OK;
@@ -454,7 +455,7 @@ static enum st read_line(struct reader *r, struct sv line, struct err *e)
     return ST_OK;
 }
 
-static void take_asked(struct reader *r)
+static void take_asked(struct log_reader *r)
 {
     for (unsigned i = 0; i < FACTS; i++)
         if (!r->out->of[i].value)
@@ -464,7 +465,7 @@ static void take_asked(struct reader *r)
 enum st server_log_parse(struct arena *a, const char *path, struct sv text, struct server_log *out,
                          struct err *e)
 {
-    struct reader r = {.a = a, .out = out};
+    struct log_reader r = {.a = a, .out = out};
     *out = (struct server_log){.path = arena_str(a, path)};
     while (text.n) {
         const char *end = memchr(text.p, '\n', text.n);

@@ -12,7 +12,7 @@ enum { CELLS = 1 << 16, LEAST_BUCKETS = 16 };
 static const double FIRST_WIDTH_S = 1.0 / 512;
 
 /* Sums over a bucket's time are in units times seconds. */
-struct cell {
+struct bucket_sums {
     double busy_s, waiting_s, running_s, kv_s, energy_j;
     int64_t iterations, batch_size, prefill_tokens, decode_tokens;
     int64_t waiting_max, kv_max;
@@ -23,10 +23,10 @@ struct standing {
     double from_s; /* the state holds since then */
     double end_s;  /* latest end of its batches so far */
     double waiting, running, kv;
-    double joules;      /* energy beyond that of idle devices, not charged yet */
-    double watts;       /* power while it is charged */
-    struct cell *cells; /* [buckets] */
-    struct cell *cell;  /* of from_s, where the bucket ends at edge_s */
+    double joules;             /* energy beyond that of idle devices, not charged yet */
+    double watts;              /* power while it is charged */
+    struct bucket_sums *cells; /* [buckets] */
+    struct bucket_sums *cell;  /* of from_s, where the bucket ends at edge_s */
     double edge_s;
 };
 
@@ -49,7 +49,7 @@ struct time_series *time_series_new(int32_t replicas)
         t->buckets /= 2;
     t->of = arena_array(a, struct standing, replicas);
     for (int32_t i = 0; i < replicas; i++)
-        t->of[i].cells = arena_array(a, struct cell, t->buckets);
+        t->of[i].cells = arena_array(a, struct bucket_sums, t->buckets);
     return t;
 }
 
@@ -69,9 +69,9 @@ void time_series_free(struct time_series **pt)
 
 /* ---- adding ------------------------------------------------------------------------------- */
 
-static struct cell sum_of(const struct cell *x, const struct cell *y)
+static struct bucket_sums sum_of(const struct bucket_sums *x, const struct bucket_sums *y)
 {
-    return (struct cell){
+    return (struct bucket_sums){
         .busy_s = x->busy_s + y->busy_s,
         .waiting_s = x->waiting_s + y->waiting_s,
         .running_s = x->running_s + y->running_s,
@@ -90,7 +90,7 @@ static void widen(struct time_series *t)
 {
     int32_t half = t->buckets / 2;
     for (int32_t i = 0; i < t->replicas; i++) {
-        struct cell *c = t->of[i].cells;
+        struct bucket_sums *c = t->of[i].cells;
         for (int32_t k = 0; k < half; k++)
             c[k] = sum_of(&c[2 * k], &c[2 * k + 1]);
         memset(c + half, 0, (size_t)half * sizeof *c);
@@ -109,7 +109,7 @@ static void seek(struct time_series *t, struct standing *s, double at_s)
     s->edge_s = (double)(k + 1) * t->width_s;
 }
 
-static inline void note_most(struct cell *c, int64_t waiting, int64_t kv)
+static inline void note_most(struct bucket_sums *c, int64_t waiting, int64_t kv)
 {
     if (waiting > c->waiting_max)
         c->waiting_max = waiting;
@@ -119,7 +119,7 @@ static inline void note_most(struct cell *c, int64_t waiting, int64_t kv)
 
 static inline void charge(struct standing *s, double span_s)
 {
-    struct cell *c = s->cell;
+    struct bucket_sums *c = s->cell;
     c->busy_s += span_s;
     c->waiting_s += s->waiting * span_s;
     c->running_s += s->running * span_s;
@@ -165,7 +165,7 @@ void time_series_add(struct time_series *t, const struct serve_iteration *i)
     s->kv = (double)b->kv_blocks;
     s->joules += i->c->energy_j - t->power.idle_w * (i->c->host_s + i->c->device_s);
     t->has_energy |= i->c->energy_j > 0;
-    struct cell *c = s->cell;
+    struct bucket_sums *c = s->cell;
     c->iterations++;
     c->batch_size += b->n_decodes + b->n_chunks;
     c->prefill_tokens += b->prefill_tokens;
@@ -188,7 +188,7 @@ static void put_mean(struct csv_writer *w, double sum, double over)
     csv_put_double(w, over > 0 ? round(sum / over * DIGITS) / DIGITS : (double)NAN);
 }
 
-static double energy_of(const struct time_series *t, const struct cell *c, double from_s,
+static double energy_of(const struct time_series *t, const struct bucket_sums *c, double from_s,
                         double width_s)
 {
     const struct time_series_power *p = &t->power;
@@ -198,7 +198,7 @@ static double energy_of(const struct time_series *t, const struct cell *c, doubl
 }
 
 static void put_row(struct csv_writer *w, const struct time_series *t, int32_t replica,
-                    const struct cell *c, double from_s)
+                    const struct bucket_sums *c, double from_s)
 {
     double width_s = from_s + t->width_s < t->end_s ? t->width_s : t->end_s - from_s;
     csv_put_int(w, ns_from_s(from_s));

@@ -9,14 +9,14 @@
 
 /* ---- the figures ----------------------------------------------------------------------------- */
 
-struct row {
+struct op_row {
     struct op op;
     struct op_cost prefill, decode; /* per token */
 };
 
 struct figures {
     struct describe_params p; /* defaults filled in */
-    struct row rows[OP_KINDS];
+    struct op_row rows[OP_KINDS];
     struct op_cost prefill, decode; /* sums */
     int n;
 };
@@ -47,7 +47,7 @@ static struct figures figures_of(const struct model *m, const struct describe_pa
     op_load_add_keys(&decode, &spans, f.p.kv_tokens);
     model_ops(m, &l);
     for (int i = 0; i < l.n; i++) {
-        struct row *r = &f.rows[f.n++];
+        struct op_row *r = &f.rows[f.n++];
         r->op = l.ops[i];
         r->prefill = per_token(op_cost(m, &r->op, &prefill, f.p.element_bytes), n);
         r->decode = op_cost(m, &r->op, &decode, f.p.element_bytes);
@@ -238,7 +238,7 @@ void model_describe(struct arena *a, const struct model *m, const struct describ
     for (int i = 0; i < COLUMNS; i++)
         table_cell(t, "%s", heads[i]);
     for (int i = 0; i < f.n; i++) {
-        const struct row *r = &f.rows[i];
+        const struct op_row *r = &f.rows[i];
         table_cell(t, "%s", r->op.name);
         table_cell(t, "%d", r->op.repeat);
         table_cell(t, "%s",
@@ -306,7 +306,7 @@ static struct node *whole_number(struct arena *a, double v)
     return (double)whole < v ? node_float(a, v) : node_int(a, whole);
 }
 
-static struct node *operator_node(struct arena *a, const struct row *r)
+static struct node *operator_node(struct arena *a, const struct op_row *r)
 {
     struct node *n = node_new(a, NODE_MAP), *shape = node_new(a, r->op.m ? NODE_LIST : NODE_NULL);
     set(a, n, "name", node_str(a, r->op.name));

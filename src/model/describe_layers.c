@@ -105,12 +105,12 @@ void describe_layers(struct arena *a, const struct structure *s, struct buf *out
 
 /* ---- as a tree ------------------------------------------------------------------------------- */
 
-struct member {
+struct layer_member {
     const char *key;
     int64_t value;
 };
 
-static void put(struct arena *a, struct node *map, const struct member *m, size_t n)
+static void put(struct arena *a, struct node *map, const struct layer_member *m, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         node_put(a, map, m[i].key, node_int(a, m[i].value));
@@ -120,7 +120,7 @@ static void put(struct arena *a, struct node *map, const struct member *m, size_
 static struct node *cache_node(struct arena *a, const struct cache *c)
 {
     struct node *n = node_new(a, NODE_MAP);
-    const struct member members[] = {
+    const struct layer_member members[] = {
         {"elements", c->elements}, {"bytes", c->bytes}, {"ratio", c->ratio}, {"window", c->window}};
     PUT(a, n, members);
     node_put(a, n, "whole", node_bool(a, c->whole));
@@ -131,7 +131,7 @@ static struct node *attention_node(struct arena *a, const struct structure *s, i
 {
     const struct attention *t = &s->attention[i];
     struct node *n = node_new(a, NODE_MAP), *caches = node_new(a, NODE_LIST);
-    const struct member members[] = {
+    const struct layer_member members[] = {
         {"layers", structure_layers_of_attention(s, i)},
         {"heads", t->heads},
         {"kv_heads", t->kv_heads},
@@ -155,7 +155,7 @@ static struct node *mlp_node(struct arena *a, const struct structure *s, int32_t
 {
     const struct mlp *p = &s->mlp[i];
     struct node *n = node_new(a, NODE_MAP);
-    const struct member members[] = {
+    const struct layer_member members[] = {
         {"layers", structure_layers_of_mlp(s, i)},
         {"intermediate", p->intermediate},
         {"experts", p->experts},

@@ -42,7 +42,7 @@ struct device {
 
 /* P(pairs <= x) for x = from, from + step, ...: binomial of the same mean and variance, or normal
  * where it is wide. */
-struct tail {
+struct binomial_tail {
     double mean, sd, n, p; /* n, p of the binomial; n 0 = normal */
     double at, below;      /* P(pairs == next x), P(pairs < next x) */
     double next;
@@ -50,10 +50,10 @@ struct tail {
     double chance;    /* of being the busiest */
 };
 
-static struct tail tail_of(const struct device *d, double tokens)
+static struct binomial_tail tail_of(const struct device *d, double tokens)
 {
     enum { WIDE = 200 };
-    struct tail t = {.mean = d->mean * tokens, .sd = sqrt(d->variance * tokens)};
+    struct binomial_tail t = {.mean = d->mean * tokens, .sd = sqrt(d->variance * tokens)};
     t.p = 1 - d->variance / d->mean;
     if (t.mean > WIDE || !(t.p > 1e-9))
         return t;
@@ -65,7 +65,7 @@ static struct tail tail_of(const struct device *d, double tokens)
     return t;
 }
 
-static double at_most(struct tail *t, double x)
+static double at_most(struct binomial_tail *t, double x)
 {
     if (t->n == 0)
         return t->sd > 0 ? 0.5 * erfc(-(x + 0.5 - t->mean) / t->sd / sqrt(2)) : x >= t->mean;
@@ -76,7 +76,7 @@ static double at_most(struct tail *t, double x)
     return t->below < 1 ? t->below : 1;
 }
 
-static double busiest(const struct device *d, int64_t n, double tokens, struct tail *tails)
+static double busiest(const struct device *d, int64_t n, double tokens, struct binomial_tail *tails)
 {
     double lowest = INFINITY, highest = 0, widest = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -130,7 +130,7 @@ static void add_placement(const struct model *m, const double *p, int64_t ep, bo
     const int64_t each = m->experts / ep, n = even ? 1 : ep;
     const double experts_per_token = (double)m->experts_per_token;
     struct device *d = mem_alloc((size_t)n * sizeof *d);
-    struct tail *tails = mem_alloc((size_t)n * sizeof *tails);
+    struct binomial_tail *tails = mem_alloc((size_t)n * sizeof *tails);
     for (int64_t i = 0; i < n; i++) {
         d[i] = (struct device){.alike = even ? ep : 1};
         for (int64_t e = i * each; e < (i + 1) * each; e++) {

@@ -9,7 +9,7 @@
 
 enum { NAME_MOST = 96, REVISION_MOST = 255, REF_BYTES = 4096, COMMIT_DIGITS = 40 };
 
-struct request {
+struct hub_request {
     struct arena *a;
     const char *cache, *name, *revision; /* revision: "main" where none was given */
     bool stated;                         /* one was given */
@@ -103,7 +103,7 @@ static const char *folder_of(struct arena *a, const char *cache, const char *nam
 }
 
 /* How to get it, by those who have a network. */
-static enum st hint_download(const struct request *q, struct err *e)
+static enum st hint_download(const struct hub_request *q, struct err *e)
 {
     const char *slash = strchr(q->name, '/') + 1;
     struct buf revision = {0}; /* one part of an address */
@@ -126,7 +126,7 @@ static bool is_commit(const char *s)
 }
 
 /* The commit that a branch or tag is at; NULL = there is no such file, or it names none. */
-static const char *commit_of(const struct request *q)
+static const char *commit_of(const struct hub_request *q)
 {
     struct sv text;
     struct err ignored = {0};
@@ -137,7 +137,7 @@ static const char *commit_of(const struct request *q)
     return good_part(text.p, text.n) ? arena_strn(q->a, text.p, text.n) : NULL;
 }
 
-static enum st choose_snapshot(const struct request *q, const char **commit, struct err *e)
+static enum st choose_snapshot(const struct hub_request *q, const char **commit, struct err *e)
 {
     const char **names = NULL;
     size_t n = 0;
@@ -181,11 +181,11 @@ static bool is_bare(struct arena *a, const char *dir)
 enum st hub_find(struct arena *a, const char *text, struct hub_snapshot *out, struct err *e)
 {
     const char *at = strchr(text, '@');
-    struct request q = {.a = a,
-                        .cache = cache_folder(a),
-                        .name = at ? arena_strn(a, text, (size_t)(at - text)) : text,
-                        .revision = at ? at + 1 : "main",
-                        .stated = at != NULL};
+    struct hub_request q = {.a = a,
+                            .cache = cache_folder(a),
+                            .name = at ? arena_strn(a, text, (size_t)(at - text)) : text,
+                            .revision = at ? at + 1 : "main",
+                            .stated = at != NULL};
     const char *commit;
     if (!q.cache) {
         err_set(e, ST_INPUT,

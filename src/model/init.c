@@ -88,7 +88,7 @@ enum st weights_write(const char *path, const struct tensor *tensors, size_t n, 
 /* ---- a whole model folder -------------------------------------------------------------------- */
 
 /* Progress of writing weights, in readable units. */
-struct writing {
+struct weights_writing {
     const struct model_init_params *p;
     struct progress progress;
     int64_t bytes;
@@ -97,7 +97,7 @@ struct writing {
 static enum st put_random(struct out_file *o, const struct tensor *t, void *arg, struct err *e)
 {
     enum { PIECE = 1 << 16 };
-    struct writing *w = arg;
+    struct weights_writing *w = arg;
     const struct random_weights r = random_weights_of(t, w->p->seed);
     float *piece = mem_alloc(PIECE * sizeof *piece);
     const int64_t all = tensor_elements(t);
@@ -170,7 +170,7 @@ static int64_t disk_bytes(const struct tensor *t, size_t n)
 static enum st fill(struct arena *a, const struct model_init_params *p, const struct tensor *t,
                     size_t n, const char *dir, struct err *e)
 {
-    struct writing w = {.p = p};
+    struct weights_writing w = {.p = p};
     if (p->from_dir)
         TRY(copy_tokenizer(a, p->from_dir, dir, e));
     TRY(write_config(a, dir, p->config, e));

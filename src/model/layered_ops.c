@@ -41,14 +41,15 @@
 #include "model/model.h"
 #include "model/state_ops.h"
 
-struct rows {
+struct layered_rows {
     const struct structure *s;
     struct key_spans spans;
     struct op_list *out;
     int32_t part, repeat;
 };
 
-static struct op *add(struct rows *r, enum op_kind k, enum op_axis axis, enum op_where where)
+static struct op *add(struct layered_rows *r, enum op_kind k, enum op_axis axis,
+                      enum op_where where)
 {
     ASSERT(r->out->n < OPS_MOST);
     struct op *op = &r->out->ops[r->out->n++];
@@ -61,23 +62,23 @@ static struct op *add(struct rows *r, enum op_kind k, enum op_axis axis, enum op
     return op;
 }
 
-static struct op *in_layer(struct rows *r, enum op_kind k)
+static struct op *in_layer(struct layered_rows *r, enum op_kind k)
 {
     return add(r, k, AXIS_TOKENS, OP_IN_LAYER);
 }
 
-static double hidden(const struct rows *r)
+static double hidden(const struct layered_rows *r)
 {
     return (double)r->s->hidden;
 }
 
-static int64_t norm_params(const struct rows *r)
+static int64_t norm_params(const struct layered_rows *r)
 {
     return (r->s->norm == NORM_LAYER ? 2 : 1) * r->s->hidden;
 }
 
 /* vectors: parameters beside the part's matrices, which the norm's row counts. */
-static void add_norm(struct rows *r, enum op_kind k, enum op_axis axis, enum op_where where,
+static void add_norm(struct layered_rows *r, enum op_kind k, enum op_axis axis, enum op_where where,
                      int64_t vectors)
 {
     struct op *op = add(r, k, axis, where);
@@ -126,7 +127,7 @@ static bool expert_out(const struct projection *p)
 }
 
 /* experts_per_token: 0 = not of experts. */
-static void add_products(struct rows *r, enum op_kind k, const struct projections *w,
+static void add_products(struct layered_rows *r, enum op_kind k, const struct projections *w,
                          takes_fn *takes, int64_t experts_per_token)
 {
     struct op *op = in_layer(r, k);
@@ -155,7 +156,7 @@ static void add_products(struct rows *r, enum op_kind k, const struct projection
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* What a token leaves in all lists: elements, and bytes of those in a format of their own. */
-static void add_save(struct rows *r, const struct attention *t)
+static void add_save(struct layered_rows *r, const struct attention *t)
 {
     double elements = 0, bytes = 0;
     for (int32_t k = 0; k < t->n_caches; k++) {
@@ -177,12 +178,12 @@ static double latent_key_flop(const struct attention *t)
     return flop;
 }
 
-static struct op *add_by_phase(struct rows *r, enum op_kind k, bool prompts)
+static struct op *add_by_phase(struct layered_rows *r, enum op_kind k, bool prompts)
 {
     return add(r, k, prompts ? AXIS_PREFILL : AXIS_DECODE, OP_IN_LAYER);
 }
 
-static void add_scores(struct rows *r, bool prompts, const struct attention *t)
+static void add_scores(struct layered_rows *r, bool prompts, const struct attention *t)
 {
     const bool heads = prompts && t->prompt_k_dim && !(t->type == ATTENTION_LATENT && t->top_k);
     const int64_t k_dim = heads ? t->prompt_k_dim : t->k_dim;
@@ -195,7 +196,7 @@ static void add_scores(struct rows *r, bool prompts, const struct attention *t)
     op->line.key_flop = prompts ? latent_key_flop(t) : 0;
 }
 
-static void add_index(struct rows *r, bool prompts, const struct attention *t)
+static void add_index(struct layered_rows *r, bool prompts, const struct attention *t)
 {
     enum { SCORE_BYTES = 2 * sizeof(float) };
     const int32_t at = attention_index_cache(t);
@@ -213,7 +214,7 @@ static void add_index(struct rows *r, bool prompts, const struct attention *t)
     op->line.key_bytes = (double)keys->bytes;
 }
 
-static void add_state(struct rows *r, bool prompts, const struct sequence_state *s)
+static void add_state(struct layered_rows *r, bool prompts, const struct sequence_state *s)
 {
     const struct state_work w = state_work_of(s);
     if (s->type == STATE_NONE)
@@ -226,7 +227,7 @@ static void add_state(struct rows *r, bool prompts, const struct sequence_state 
 }
 
 /* Over keys and values: norms and positions of queries and keys, the cache, scores. */
-static void add_keyed(struct rows *r, const struct attention *t)
+static void add_keyed(struct layered_rows *r, const struct attention *t)
 {
     const int64_t kv_heads = t->shared_cache ? 0 : t->kv_heads;
     const double q = (double)(t->heads * t->prompt_k_dim);
@@ -251,7 +252,7 @@ static void add_keyed(struct rows *r, const struct attention *t)
     }
 }
 
-static void add_attention(struct rows *r, const struct attention *t)
+static void add_attention(struct layered_rows *r, const struct attention *t)
 {
     if (t->weights.n == 0 || r->repeat == 0)
         return;
@@ -268,14 +269,14 @@ static void add_attention(struct rows *r, const struct attention *t)
 
 /* ---- MLP ------------------------------------------------------------------------------------- */
 
-static void add_act(struct rows *r, enum op_kind k, const struct mlp *p, double width)
+static void add_act(struct layered_rows *r, enum op_kind k, const struct mlp *p, double width)
 {
     struct op *op = in_layer(r, k);
     op->line.token_flop = (p->gated ? 5 : 9) * width;
     op->line.token_elements = (p->gated ? 3 : 2) * width;
 }
 
-static void add_experts(struct rows *r, const struct mlp *p)
+static void add_experts(struct layered_rows *r, const struct mlp *p)
 {
     const double experts = (double)p->experts, times = (double)p->experts_per_token;
     add_products(r, OP_MOE_ROUTER, &p->weights, is_router, 0);
@@ -288,7 +289,7 @@ static void add_experts(struct rows *r, const struct mlp *p)
     combine->line.token_elements = (times + 1) * hidden(r) + times;
 }
 
-static void add_mlp(struct rows *r, const struct mlp *p)
+static void add_mlp(struct layered_rows *r, const struct mlp *p)
 {
     const int64_t dense = p->experts ? p->shared : p->intermediate;
     if (p->weights.n == 0 || r->repeat == 0)
@@ -316,7 +317,7 @@ static const struct projection *outside(const struct structure *s, const char *m
     return NULL;
 }
 
-static void add_ends(struct rows *r)
+static void add_ends(struct layered_rows *r)
 {
     const struct projection *head = outside(r->s, "lm_head"),
                             *table = outside(r->s, "embed_tokens");
@@ -333,7 +334,7 @@ static void add_ends(struct rows *r)
     sample->line.token_flop = sample->line.token_elements = (double)r->s->vocab;
 }
 
-static void add_residual(struct rows *r)
+static void add_residual(struct layered_rows *r)
 {
     const double n = (double)r->s->lanes, h = hidden(r);
     struct op *op = in_layer(r, OP_ADD);
@@ -347,7 +348,7 @@ static void add_residual(struct rows *r)
 
 void layered_ops(const struct structure *s, struct op_list *out)
 {
-    struct rows r = {.s = s, .out = out, .repeat = 1};
+    struct layered_rows r = {.s = s, .out = out, .repeat = 1};
     out->n = 0;
     (void)key_spans_of(s, &r.spans);
     struct op *emb = add(&r, OP_EMB, AXIS_TOKENS, OP_BEFORE_LAYERS);

@@ -1,7 +1,7 @@
 #include "model/layout.h"
 
 /* Hands out pieces of one allocation. */
-struct carver {
+struct layout_carver {
     const struct weight_sizes *s;
     uint64_t base, used;
 };
@@ -11,14 +11,14 @@ static size_t up_to(size_t n, size_t align)
     return (n + align - 1) / align * align;
 }
 
-static uint64_t carve(struct carver *c, size_t elements)
+static uint64_t carve(struct layout_carver *c, size_t elements)
 {
     const uint64_t at = c->base + c->used;
     c->used += up_to(elements * c->s->element, c->s->align);
     return at;
 }
 
-static struct weight_matrix carve_matrix(struct carver *c, int64_t m, int64_t k, bool bias)
+static struct weight_matrix carve_matrix(struct layout_carver *c, int64_t m, int64_t k, bool bias)
 {
     const struct weight_sizes *s = c->s;
     struct weight_matrix w = {.m = m, .k = k};
@@ -28,14 +28,14 @@ static struct weight_matrix carve_matrix(struct carver *c, int64_t m, int64_t k,
     return w;
 }
 
-static struct weight_norm carve_norm(struct carver *c, const struct model *m)
+static struct weight_norm carve_norm(struct layout_carver *c, const struct model *m)
 {
     struct weight_norm n = {.w = carve(c, (size_t)m->hidden)};
     n.b = m->norm == NORM_LAYER ? carve(c, (size_t)m->hidden) : 0;
     return n;
 }
 
-static struct weight_experts carve_experts(struct carver *c, int64_t n, int64_t m, int64_t k,
+static struct weight_experts carve_experts(struct layout_carver *c, int64_t n, int64_t m, int64_t k,
                                            bool bias)
 {
     const struct weight_sizes *s = c->s;
@@ -52,8 +52,8 @@ static struct weight_experts carve_experts(struct carver *c, int64_t n, int64_t 
     return x;
 }
 
-static void carve_attention(struct carver *c, const struct model *m, const struct attention *t,
-                            struct weight_layer *l)
+static void carve_attention(struct layout_carver *c, const struct model *m,
+                            const struct attention *t, struct weight_layer *l)
 {
     const int64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
     l->input_norm = carve_norm(c, m);
@@ -70,8 +70,8 @@ static void carve_attention(struct carver *c, const struct model *m, const struc
 }
 
 /* p NULL: of dimensions. */
-static void carve_mlp(struct carver *c, const struct model *m, const struct mlp *p, int64_t layer,
-                      struct weight_layer *l)
+static void carve_mlp(struct layout_carver *c, const struct model *m, const struct mlp *p,
+                      int64_t layer, struct weight_layer *l)
 {
     const int64_t width = model_intermediate(m, layer), experts = model_experts(m, layer);
     const int64_t up = model_gated(m) ? 2 * width : width;
@@ -88,7 +88,8 @@ static void carve_mlp(struct carver *c, const struct model *m, const struct mlp 
         l->mlp_out_norm = carve_norm(c, m);
 }
 
-static struct weight_layer carve_layer(struct carver *c, const struct model *m, int64_t layer)
+static struct weight_layer carve_layer(struct layout_carver *c, const struct model *m,
+                                       int64_t layer)
 {
     const struct structure *s = m->structure;
     struct weight_layer l = {0};
@@ -107,7 +108,7 @@ struct weight_matrix weight_expert(const struct weight_experts *x, int64_t exper
 }
 
 /* layers NULL: only counts. */
-static void lay_out(struct carver *c, const struct model *m, struct weight_layer *layers,
+static void lay_out(struct layout_carver *c, const struct model *m, struct weight_layer *layers,
                     struct weight_layout *l)
 {
     *l = (struct weight_layout){.layers = layers};
@@ -130,14 +131,14 @@ static void lay_out(struct carver *c, const struct model *m, struct weight_layer
 void weight_layout_make(struct arena *a, const struct model *m, const struct weight_sizes *s,
                         uint64_t base, struct weight_layout *out)
 {
-    struct carver c = {.s = s, .base = base};
+    struct layout_carver c = {.s = s, .base = base};
     ASSERT(base != 0);
     lay_out(&c, m, arena_array(a, struct weight_layer, m->layers), out);
 }
 
 uint64_t weight_layout_bytes(const struct model *m, const struct weight_sizes *s)
 {
-    struct carver c = {.s = s};
+    struct layout_carver c = {.s = s};
     struct weight_layout l;
     lay_out(&c, m, NULL, &l);
     return l.bytes;

@@ -11,12 +11,12 @@
 /* ---- names of a projection ------------------------------------------------------------------- */
 
 /* First row whose family and prefix fit; `names` take the prefix's place. */
-struct alias {
+struct module_alias {
     const char *family; /* NULL = any; "a|b" */
     const char *module, *names;
 };
 
-static const struct alias blocks[] = {
+static const struct module_alias blocks[] = {
     {"gemma4_text|gemma4_unified_text", "mlp.experts", "experts|moe.experts|moe"},
     {"gemma4_text|gemma4_unified_text", "mlp.shared_experts", "mlp"},
     {"gemma4_text|gemma4_unified_text", "mlp.gate", "router.proj"},
@@ -35,7 +35,7 @@ static const struct alias blocks[] = {
     {NULL, "conv", "conv|short_conv"},
 };
 
-static const struct alias leaves[] = {
+static const struct module_alias leaves[] = {
     {"qwen3_next|qwen3_5_text|qwen3_5_moe_text", "self_attn.gate_proj", "q_proj|qkv_proj"},
     {NULL, "self_attn.gate_proj", "gate_proj|g_proj"},
     {NULL, "gate_proj", "gate_proj|w1|gate_up_proj"},
@@ -81,7 +81,7 @@ static bool is_of(const char *family, const char *families)
 }
 
 /* The row whose module starts `module`, up to a dot or the end. */
-static const struct alias *find_block(const char *family, const char *module)
+static const struct module_alias *find_block(const char *family, const char *module)
 {
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         const size_t n = strlen(blocks[i].module);
@@ -127,7 +127,7 @@ static void add_leaves(struct arena *a, struct sv block, const char *leaf, const
 void module_names_of(struct arena *a, const char *family, const char *module,
                      struct module_names *out)
 {
-    const struct alias *block = find_block(family, module);
+    const struct module_alias *block = find_block(family, module);
     const char *leaf = block ? module + strlen(block->module) : module;
     leaf += *leaf == '.';
     const char *names = leaf_names(family, module, leaf);
@@ -147,11 +147,11 @@ void module_names_of(struct arena *a, const char *family, const char *module,
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* Of one name; several values where experts differ. */
-struct entry {
+struct name_entry {
     int32_t value;
     bool whole;       /* without an expert's number */
     int64_t numbered; /* experts */
-    struct entry *next;
+    struct name_entry *next;
 };
 
 struct pattern {
@@ -165,7 +165,7 @@ struct pattern {
 
 struct module_rules {
     struct arena *a;
-    struct map names; /* to struct entry */
+    struct map names; /* to struct name_entry */
     VEC(struct pattern) patterns;
     pcre2_match_data *data;
     pcre2_match_context *context;
@@ -262,12 +262,12 @@ static void add_name(struct module_rules *r, struct sv s, int32_t value)
         return;
     const char *key = without_number(r->a, without_prefix(s), &numbered);
     struct map_entry *at = map_put(&r->names, key, strlen(key), NULL);
-    struct entry *x = at->p;
+    struct name_entry *x = at->p;
     while (x && x->value != value)
         x = x->next;
     if (!x) {
-        x = arena_one(r->a, struct entry);
-        *x = (struct entry){.value = value, .next = at->p};
+        x = arena_one(r->a, struct name_entry);
+        *x = (struct name_entry){.value = value, .next = at->p};
         at->p = x;
     }
     if (numbered)
@@ -377,7 +377,7 @@ static void take_name(const struct module_rules *r, const char *run, size_t n,
                       struct longest *longest, struct module_match *out)
 {
     const struct map_entry *at = map_find(&r->names, run, n);
-    for (const struct entry *x = at ? at->p : NULL; x; x = x->next) {
+    for (const struct name_entry *x = at ? at->p : NULL; x; x = x->next) {
         if (x->numbered > out->numbered[x->value])
             out->numbered[x->value] = x->numbered;
         if (x->whole && n > longest->n)

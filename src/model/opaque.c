@@ -10,7 +10,7 @@ static const double MATRIX_BYTES = 2; /* of an element: bf16 */
 /* ---- making one ------------------------------------------------------------------------------ */
 
 /* What the layers of a kind keep, all together. */
-struct kind {
+struct layer_kind {
     const char *key; /* its setting */
     enum attention_type type;
     int64_t kv_bytes, window, state_bytes;
@@ -23,7 +23,7 @@ static int64_t layers_of(int64_t layers, int n, int of)
     return layers / n + (of < layers % n);
 }
 
-static enum st not_whole(const struct kind *k, int64_t heads, struct err *e)
+static enum st not_whole(const struct layer_kind *k, int64_t heads, struct err *e)
 {
     if (heads > 1)
         return err_set(
@@ -34,7 +34,7 @@ static enum st not_whole(const struct kind *k, int64_t heads, struct err *e)
                    (long long)k->kv_bytes, (long long)k->layers);
 }
 
-static enum st make_attention(const struct kind *k, int64_t heads, double matrix_params,
+static enum st make_attention(const struct layer_kind *k, int64_t heads, double matrix_params,
                               struct attention *out, struct err *e)
 {
     const int64_t bytes = k->kv_bytes / k->layers;
@@ -79,13 +79,13 @@ static enum st check_sizes(const char *name, const struct opaque *s, struct err 
 enum st opaque_model(struct arena *a, const char *name, const struct opaque *sizes,
                      struct model *out, struct err *e)
 {
-    const struct kind all[KINDS] = {
+    const struct layer_kind all[KINDS] = {
         {"model.kv_bytes_per_token", ATTENTION_FULL, sizes->kv_bytes, 0, 0, 0},
         {"model.window_kv_bytes_per_token", ATTENTION_WINDOW, sizes->window_kv_bytes, sizes->window,
          0, 0},
         {"model.state_bytes_per_sequence", ATTENTION_STATE, 0, 0, sizes->state_bytes, 0},
     };
-    struct kind kinds[KINDS];
+    struct layer_kind kinds[KINDS];
     struct attention made[KINDS];
     int n = 0;
     TRY(check_sizes(name, sizes, e));

@@ -271,29 +271,29 @@ const struct op_steps *model_layer_steps(const struct model_steps *s, const stru
  * Softmax and ALiBi add a few operations per query-key pair and head to attention, against 4
  * head_dim of the two products; they are left out, as is usual. */
 
-struct work {
+struct op_work {
     double flop, elements, id_bytes;
 };
 
-static struct work norm_work(const struct model *m, double rows)
+static struct op_work norm_work(const struct model *m, double rows)
 {
     double n = rows * (double)m->hidden;
-    return (struct work){(m->norm == NORM_LAYER ? 7 : 4) * n, 2 * n + (double)norm_params(m), 0};
+    return (struct op_work){(m->norm == NORM_LAYER ? 7 : 4) * n, 2 * n + (double)norm_params(m), 0};
 }
 
-static struct work gemm_work(const struct op *op, double rows)
+static struct op_work gemm_work(const struct op *op, double rows)
 {
     double m = (double)op->m, k = (double)op->k, params = (double)op->weight_params;
     bool bias = op->weight_params > op->m * op->k;
-    return (struct work){2 * rows * m * k + (bias ? rows * m : 0), params + rows * (m + k), 0};
+    return (struct op_work){2 * rows * m * k + (bias ? rows * m : 0), params + rows * (m + k), 0};
 }
 
-static struct work expert_work(const struct model *m, const struct op *op, double tokens)
+static struct op_work expert_work(const struct model *m, const struct op *op, double tokens)
 {
     double rows = tokens * (double)m->experts_per_token;
     double a = (double)op->m, b = (double)op->k;
-    return (struct work){2 * rows * a * b, model_experts_hit(m, tokens) * a * b + rows * (a + b),
-                         0};
+    return (struct op_work){2 * rows * a * b, model_experts_hit(m, tokens) * a * b + rows * (a + b),
+                            0};
 }
 
 /* Elements of weight matrices that one repeat reads. */
@@ -345,14 +345,14 @@ static struct counts counts_of(const struct op *op, const struct op_load *l)
     return (struct counts){(double)l->tokens, 0, 0, 0};
 }
 
-static struct work line_work(const struct model *m, const struct op *op, const struct op_load *l)
+static struct op_work line_work(const struct model *m, const struct op *op, const struct op_load *l)
 {
     const struct op_line *x = &op->line;
     const struct counts c = counts_of(op, l);
-    struct work w = {x->token_flop * c.n + x->pair_flop * c.pairs,
-                     (x->token_elements + x->query_elements) * c.n + x->key_elements * c.keys +
-                         x->state_elements * c.states,
-                     0};
+    struct op_work w = {x->token_flop * c.n + x->pair_flop * c.pairs,
+                        (x->token_elements + x->query_elements) * c.n + x->key_elements * c.keys +
+                            x->state_elements * c.states,
+                        0};
     if (op->axis == AXIS_PREFILL)
         w.flop += x->key_flop * (c.keys - c.n);
     if (op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE)
@@ -373,7 +373,8 @@ static double own_bytes(const struct op *op, const struct op_load *l)
            x->state_bytes * c.states;
 }
 
-static struct work op_work(const struct model *m, const struct op *op, const struct op_load *load)
+static struct op_work op_work(const struct model *m, const struct op *op,
+                              const struct op_load *load)
 {
     if (op->line.set)
         return line_work(m, op, load);
@@ -384,7 +385,7 @@ static struct work op_work(const struct model *m, const struct op *op, const str
     double pairs = (double)load->kv_tokens_prefill + (double)load->chunk_sq, rotated;
     switch (op->kind) {
     case OP_EMB:
-        return (struct work){0, 2 * t * h, 4 * t};
+        return (struct op_work){0, 2 * t * h, 4 * t};
     case OP_EMB_NORM:
     case OP_INPUT_NORM:
     case OP_POST_ATTN_NORM:
@@ -401,43 +402,43 @@ static struct work op_work(const struct model *m, const struct op *op, const str
     case OP_LM_HEAD:
         return gemm_work(op, r);
     case OP_QK_NORM:
-        return (struct work){4 * t * (q + k), 2 * t * (q + k) + (double)op->weight_params, 0};
+        return (struct op_work){4 * t * (q + k), 2 * t * (q + k) + (double)op->weight_params, 0};
     case OP_ROPE:
         rotated = m->rotary_dim ? (double)m->rotary_dim / (double)m->head_dim : 1;
-        return (struct work){3 * t * (q + k) * rotated, 2 * t * (q + k) * rotated, 0};
+        return (struct op_work){3 * t * (q + k) * rotated, 2 * t * (q + k) * rotated, 0};
     case OP_KV_SAVE:
-        return (struct work){0, 4 * t * k, 0};
+        return (struct op_work){0, 4 * t * k, 0};
     case OP_ATTN_PREFILL:
-        return (struct work){4 * q * pairs, 2 * (t - s) * q + 2 * k * (double)load->kv_read_tokens,
-                             0};
+        return (struct op_work){4 * q * pairs,
+                                2 * (t - s) * q + 2 * k * (double)load->kv_read_tokens, 0};
     case OP_ATTN_DECODE:
-        return (struct work){4 * q * (double)load->kv_tokens,
-                             2 * s * q + 2 * k * (double)load->kv_tokens, 0};
+        return (struct op_work){4 * q * (double)load->kv_tokens,
+                                2 * s * q + 2 * k * (double)load->kv_tokens, 0};
     case OP_MLP_ACT:
-        return m->act == ACT_SILU_GATED ? (struct work){5 * t * i, 3 * t * i, 0}
-                                        : (struct work){9 * t * i, 2 * t * i, 0};
+        return m->act == ACT_SILU_GATED ? (struct op_work){5 * t * i, 3 * t * i, 0}
+                                        : (struct op_work){9 * t * i, 2 * t * i, 0};
     case OP_MOE_ROUTER:
-        return (struct work){gemm_work(op, t).flop + 4 * t * (double)m->experts,
-                             gemm_work(op, t).elements, 0};
+        return (struct op_work){gemm_work(op, t).flop + 4 * t * (double)m->experts,
+                                gemm_work(op, t).elements, 0};
     case OP_MOE_UP_PROJ:
     case OP_MOE_DOWN_PROJ:
         return expert_work(m, op, t);
     case OP_MOE_COMBINE:
-        return (struct work){2 * pairs_x * h, (pairs_x + t) * h + pairs_x, 0};
+        return (struct op_work){2 * pairs_x * h, (pairs_x + t) * h + pairs_x, 0};
     case OP_MOE_ACT:
         t = pairs_x;
-        return m->act == ACT_SILU_GATED ? (struct work){5 * t * i, 3 * t * i, 0}
-                                        : (struct work){9 * t * i, 2 * t * i, 0};
+        return m->act == ACT_SILU_GATED ? (struct op_work){5 * t * i, 3 * t * i, 0}
+                                        : (struct op_work){9 * t * i, 2 * t * i, 0};
     case OP_ADD:
-        return (struct work){2 * t * h, 6 * t * h, 0};
+        return (struct op_work){2 * t * h, 6 * t * h, 0};
     case OP_SAMPLE:
-        return (struct work){r * v, r * v, 4 * r};
+        return (struct op_work){r * v, r * v, 4 * r};
     case OP_GAP:
     case OP_INDEX_PREFILL: /* only in lists whose rows have lines */
     case OP_INDEX_DECODE:
     case OP_STATE_PREFILL:
     case OP_STATE_DECODE:
-        return (struct work){0};
+        return (struct op_work){0};
     case OP_KINDS:
         break;
     }
@@ -465,7 +466,7 @@ struct op_cost op_cost(const struct model *m, const struct op *op, const struct 
 {
     if (active(op, load) == 0)
         return (struct op_cost){0};
-    struct work w = op_work(m, op, load);
+    struct op_work w = op_work(m, op, load);
     double repeat = (double)op->repeat;
     return (struct op_cost){
         repeat * w.flop, repeat * (w.elements * element_bytes + w.id_bytes + own_bytes(op, load))};
@@ -490,7 +491,7 @@ struct op_traffic op_traffic(const struct model *m, const struct op *op, const s
 {
     if (active(op, load) == 0)
         return (struct op_traffic){0};
-    struct work w = op_work(m, op, load);
+    struct op_work w = op_work(m, op, load);
     double repeat = (double)op->repeat;
     double weights = weights_read(m, op, load), kv = kv_moved(m, op, load);
     return (struct op_traffic){.flop = repeat * w.flop,

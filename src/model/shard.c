@@ -133,10 +133,10 @@ struct shard_kept shard_kept(const struct model *m, int64_t tp, int64_t pp, int6
     return (struct shard_kept){kv.token + kv.window_token, kv.last + states.state};
 }
 
-enum cut { WHOLE, BY_OUT, BY_IN };
+enum shard_cut { WHOLE, BY_OUT, BY_IN };
 
 /* How the weight of an operator is cut. */
-static enum cut cut_of(enum op_kind k)
+static enum shard_cut cut_of(enum op_kind k)
 {
     switch ((int)k) {
     case OP_ATTN_PRE_PROJ:

@@ -274,14 +274,14 @@ bool stored_mixed(const struct stored *s)
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
-struct cut {
+struct stored_cut {
     const struct structure *t;
     const char *module;
     int64_t tp;
 };
 
-static enum st check_block(const struct cut *c, const char *what, int64_t size, int64_t block,
-                           struct err *e)
+static enum st check_block(const struct stored_cut *c, const char *what, int64_t size,
+                           int64_t block, struct err *e)
 {
     static const char experts[] = "mlp.experts.";
     if (size % block == 0)
@@ -307,7 +307,7 @@ static bool is_alone(const struct projection *w)
 static enum st check_part(const struct stored_format *f, const struct structure *t,
                           const struct projection *w, int64_t tp, struct err *e)
 {
-    const struct cut c = {t, w->module, tp};
+    const struct stored_cut c = {t, w->module, tp};
     if (w->cut == CUT_EXPERT_ROWS || (w->cut == CUT_ROWS && is_alone(w)))
         return check_block(&c, "out", w->rows / tp, f->block_rows, e);
     if (w->cut == CUT_EXPERT_COLUMNS || w->cut == CUT_COLUMNS)

@@ -57,12 +57,12 @@ void structure_write(const struct structure *s, struct buf *out)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-struct reader {
+struct bytes_reader {
     struct arena *a;
     struct sv *left;
 };
 
-static bool take(struct reader *r, void *to, size_t n)
+static bool take(struct bytes_reader *r, void *to, size_t n)
 {
     if (r->left->n < n)
         return false;
@@ -73,7 +73,7 @@ static bool take(struct reader *r, void *to, size_t n)
 
 static bool read_string(void *self, const char **string)
 {
-    struct reader *r = self;
+    struct bytes_reader *r = self;
     uint32_t n;
     *string = NULL;
     if (!take(r, &n, sizeof n))
@@ -88,7 +88,7 @@ static bool read_string(void *self, const char **string)
 }
 
 /* A kind of each layer, below n. */
-static bool read_kinds(struct reader *r, uint8_t **kinds, int64_t layers, int32_t n)
+static bool read_kinds(struct bytes_reader *r, uint8_t **kinds, int64_t layers, int32_t n)
 {
     bool ok = layers >= 0 && (uint64_t)layers <= r->left->n;
     *kinds = ok ? arena_array(r->a, uint8_t, layers) : NULL;
@@ -100,7 +100,7 @@ static bool read_kinds(struct reader *r, uint8_t **kinds, int64_t layers, int32_
 
 bool structure_read(struct arena *a, struct sv *left, struct structure *out)
 {
-    struct reader r = {a, left};
+    struct bytes_reader r = {a, left};
     return take(&r, out, sizeof *out) &&
            read_kinds(&r, &out->attention_of, out->layers, out->n_attentions) &&
            read_kinds(&r, &out->mlp_of, out->layers, out->n_mlps) &&

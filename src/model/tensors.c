@@ -6,7 +6,7 @@
 
 /* One row per tensor: a name (a "%" makes it one per layer, a "#" one per expert), its shape in
  * these sizes, the operator that reads it and which part of the operator's weight it is. */
-enum size { NONE, HIDDEN, Q, KV, QKV, HEAD, HEADS, INTER, INTER_TWICE, EXPERTS, VOCAB };
+enum tensor_size { NONE, HIDDEN, Q, KV, QKV, HEAD, HEADS, INTER, INTER_TWICE, EXPERTS, VOCAB };
 
 enum when {
     ALWAYS,
@@ -23,9 +23,9 @@ enum when {
 /* FUSED: those of all experts stand in one tensor; TURNED: and each is [in, out] features. */
 enum form { PLAIN, FUSED, TURNED };
 
-struct row {
+struct tensor_row {
     const char *name;
-    enum size rows, cols;
+    enum tensor_size rows, cols;
     enum when when;
     enum op_kind op;
     enum weight_part part;
@@ -33,7 +33,7 @@ struct row {
 };
 
 /* clang-format off */
-static const struct row decoder_first[] = {
+static const struct tensor_row decoder_first[] = {
     {"model.embed_tokens.weight", VOCAB, HIDDEN, ALWAYS, OP_EMB, WEIGHT_WHOLE, PLAIN},
     {0},
 };
@@ -70,52 +70,52 @@ static const struct row decoder_first[] = {
     {LAYER moe ".experts.#." down ".weight", HIDDEN, INTER, ALWAYS, OP_MOE_DOWN_PROJ,            \
      WEIGHT_WHOLE, PLAIN}
 
-static const struct row decoder_attention[] = {
+static const struct tensor_row decoder_attention[] = {
     ATTENTION_ROWS,
     {0},
 };
-static const struct row decoder_mlp[] = {
+static const struct tensor_row decoder_mlp[] = {
     NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
     MLP_ROWS,
     {0},
 };
-static const struct row decoder_last[] = {
+static const struct tensor_row decoder_last[] = {
     {"model.norm.weight", HIDDEN, NONE, ALWAYS, OP_FINAL_NORM, WEIGHT_WHOLE, PLAIN},
     {"lm_head.weight", VOCAB, HIDDEN, UNTIED, OP_LM_HEAD, WEIGHT_WHOLE, PLAIN},
     {0},
 };
-static const struct row qwen3_moe_experts[] = {
+static const struct tensor_row qwen3_moe_experts[] = {
     NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
     EXPERT_ROWS("mlp", "gate_proj", "up_proj", "down_proj"),
     {0},
 };
-static const struct row mixtral_experts[] = {
+static const struct tensor_row mixtral_experts[] = {
     NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
     EXPERT_ROWS("block_sparse_moe", "w1", "w3", "w2"),
     {0},
 };
 
 /* Gemma's post_attention_layernorm is behind the attention, not in front of the MLP. */
-static const struct row gemma3_attention[] = {
+static const struct tensor_row gemma3_attention[] = {
     ATTENTION_ROWS,
     NORM("post_attention_layernorm", OP_ATTN_OUT_NORM),
     {0},
 };
-static const struct row gemma3_mlp[] = {
+static const struct tensor_row gemma3_mlp[] = {
     NORM("pre_feedforward_layernorm", OP_POST_ATTN_NORM),
     MLP_ROWS,
     NORM("post_feedforward_layernorm", OP_MLP_OUT_NORM),
     {0},
 };
 
-static const struct row phi3_attention[] = {
+static const struct tensor_row phi3_attention[] = {
     NORM("input_layernorm", OP_INPUT_NORM),
     {LAYER "self_attn.qkv_proj.weight", QKV, HIDDEN, ALWAYS, OP_ATTN_PRE_PROJ, WEIGHT_WHOLE,
      PLAIN},
     {LAYER "self_attn.o_proj.weight", HIDDEN, Q, ALWAYS, OP_ATTN_POST_PROJ, WEIGHT_WHOLE, PLAIN},
     {0},
 };
-static const struct row phi3_mlp[] = {
+static const struct tensor_row phi3_mlp[] = {
     NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
     {LAYER "mlp.gate_up_proj.weight", INTER_TWICE, HIDDEN, ALWAYS, OP_MLP_UP_PROJ, WEIGHT_WHOLE,
      PLAIN},
@@ -123,7 +123,7 @@ static const struct row phi3_mlp[] = {
     {0},
 };
 
-static const struct row gpt_oss_experts[] = {
+static const struct tensor_row gpt_oss_experts[] = {
     NORM("post_attention_layernorm", OP_POST_ATTN_NORM),
     {LAYER "mlp.router.weight", EXPERTS, HIDDEN, ALWAYS, OP_MOE_ROUTER, WEIGHT_WHOLE, PLAIN},
     {LAYER "mlp.router.bias", EXPERTS, NONE, ROUTER_BIAS, OP_MOE_ROUTER, WEIGHT_WHOLE, PLAIN},
@@ -138,7 +138,7 @@ static const struct row gpt_oss_experts[] = {
     {0},
 };
 
-static const struct row bloom_first[] = {
+static const struct tensor_row bloom_first[] = {
     {"transformer.word_embeddings.weight", VOCAB, HIDDEN, ALWAYS, OP_EMB, WEIGHT_WHOLE, PLAIN},
     {"transformer.word_embeddings_layernorm.weight", HIDDEN, NONE, ALWAYS, OP_EMB_NORM,
      WEIGHT_WHOLE, PLAIN},
@@ -147,7 +147,7 @@ static const struct row bloom_first[] = {
     {0},
 };
 /* query_key_value: rows in the order [heads, (q, k, v), head_dim] */
-static const struct row bloom_attention[] = {
+static const struct tensor_row bloom_attention[] = {
     {"transformer.h.%.input_layernorm.weight", HIDDEN, NONE, ALWAYS, OP_INPUT_NORM, WEIGHT_WHOLE,
      PLAIN},
     {"transformer.h.%.input_layernorm.bias", HIDDEN, NONE, ALWAYS, OP_INPUT_NORM, WEIGHT_WHOLE,
@@ -162,7 +162,7 @@ static const struct row bloom_attention[] = {
      WEIGHT_WHOLE, PLAIN},
     {0},
 };
-static const struct row bloom_mlp[] = {
+static const struct tensor_row bloom_mlp[] = {
     {"transformer.h.%.post_attention_layernorm.weight", HIDDEN, NONE, ALWAYS, OP_POST_ATTN_NORM,
      WEIGHT_WHOLE, PLAIN},
     {"transformer.h.%.post_attention_layernorm.bias", HIDDEN, NONE, ALWAYS, OP_POST_ATTN_NORM,
@@ -177,7 +177,7 @@ static const struct row bloom_mlp[] = {
      WEIGHT_WHOLE, PLAIN},
     {0},
 };
-static const struct row bloom_last[] = {
+static const struct tensor_row bloom_last[] = {
     {"transformer.ln_f.weight", HIDDEN, NONE, ALWAYS, OP_FINAL_NORM, WEIGHT_WHOLE, PLAIN},
     {"transformer.ln_f.bias", HIDDEN, NONE, ALWAYS, OP_FINAL_NORM, WEIGHT_WHOLE, PLAIN},
     {"lm_head.weight", VOCAB, HIDDEN, UNTIED, OP_LM_HEAD, WEIGHT_WHOLE, PLAIN},
@@ -186,7 +186,7 @@ static const struct row bloom_last[] = {
 /* clang-format on */
 
 static const struct {
-    const struct row *first, *attention, *mlp, *experts, *last;
+    const struct tensor_row *first, *attention, *mlp, *experts, *last;
 } layouts[] = {
     [MODEL_QWEN3] = {decoder_first, decoder_attention, decoder_mlp, NULL, decoder_last},
     [MODEL_LLAMA] = {decoder_first, decoder_attention, decoder_mlp, NULL, decoder_last},
@@ -218,7 +218,7 @@ static struct layer_kinds kinds_of(const struct model *m, int64_t layer)
                                 .experts = model_experts(m, of)};
 }
 
-static int64_t size_of(const struct layer_kinds *k, enum size s)
+static int64_t size_of(const struct layer_kinds *k, enum tensor_size s)
 {
     const struct model *m = k->m;
     const int64_t sizes[] = {[NONE] = 0,
@@ -252,7 +252,7 @@ static bool is_there(const struct layer_kinds *k, enum when w)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-struct list {
+struct tensor_list {
     struct arena *a;
     struct tensor *t; /* [cap] */
     struct weight_place *places;
@@ -278,7 +278,8 @@ static bool is_bias(const char *name)
     return n >= 4 && strcmp(name + n - 4, "bias") == 0;
 }
 
-static struct tensor tensor_of(const struct layer_kinds *k, const struct row *r, const char *name)
+static struct tensor tensor_of(const struct layer_kinds *k, const struct tensor_row *r,
+                               const char *name)
 {
     const int64_t sizes[] = {r->form == PLAIN ? 0 : k->experts, size_of(k, r->rows),
                              size_of(k, r->cols)};
@@ -292,12 +293,13 @@ static struct tensor tensor_of(const struct layer_kinds *k, const struct row *r,
     return t;
 }
 
-static int64_t copies_of(const struct layer_kinds *k, const struct row *r)
+static int64_t copies_of(const struct layer_kinds *k, const struct tensor_row *r)
 {
     return strchr(r->name, '#') ? k->experts : 1;
 }
 
-static void add_rows(struct list *l, const struct model *m, const struct row *r, int64_t layer)
+static void add_rows(struct tensor_list *l, const struct model *m, const struct tensor_row *r,
+                     int64_t layer)
 {
     const struct layer_kinds k = kinds_of(m, layer);
     for (; r && r->name; r++) {
@@ -318,7 +320,7 @@ static void add_rows(struct list *l, const struct model *m, const struct row *r,
     }
 }
 
-static const struct row *mlp_rows(const struct model *m, int64_t layer)
+static const struct tensor_row *mlp_rows(const struct model *m, int64_t layer)
 {
     return model_experts(m, layer) ? layouts[m->family].experts : layouts[m->family].mlp;
 }
@@ -337,10 +339,10 @@ struct tensor *model_tensors(struct arena *a, const struct model *m, struct weig
                              size_t *n)
 {
     const size_t cap = most_tensors(m);
-    struct list l = {.a = a,
-                     .t = arena_array(a, struct tensor, cap),
-                     .places = arena_array(a, struct weight_place, cap),
-                     .cap = cap};
+    struct tensor_list l = {.a = a,
+                            .t = arena_array(a, struct tensor, cap),
+                            .places = arena_array(a, struct weight_place, cap),
+                            .cap = cap};
     add_rows(&l, m, layouts[m->family].first, -1);
     for (int64_t i = 0; i < m->layers; i++) {
         add_rows(&l, m, layouts[m->family].attention, i);

@@ -19,7 +19,7 @@ int host_batches(int64_t max_batch, int64_t out[64])
     return n;
 }
 
-struct feed {
+struct host_feed {
     int64_t next, n, batch, prompt, decodes;
     int32_t vocab;
     bool kernels; /* the batch before was launched kernel by kernel */
@@ -29,7 +29,7 @@ struct feed {
 /* Staggers the lengths of the first requests, so that the waiting ones enter one at a time. */
 static enum st feed_next(void *self, struct workload_request *out, struct err *e)
 {
-    struct feed *f = self;
+    struct host_feed *f = self;
     (void)e;
     if (f->next == f->n)
         return ST_END;
@@ -41,7 +41,7 @@ static enum st feed_next(void *self, struct workload_request *out, struct err *e
 
 static enum st feed_ids(void *self, const struct workload_request *r, int32_t *ids, struct err *e)
 {
-    const struct feed *f = self;
+    const struct host_feed *f = self;
     (void)e;
     for (int64_t i = 0; i < r->num_prefill_tokens; i++)
         ids[i] = (int32_t)((r->request_id * 31 + i * 7) % f->vocab);
@@ -50,7 +50,7 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
 
 static void on_batch(void *self, const struct run_batch *b, const struct completion *c)
 {
-    struct feed *f = self;
+    struct host_feed *f = self;
     int64_t chunks = b->batch_size - b->num_decode_tokens;
     const bool behind = f->kernels && chunks > 0;
     f->kernels = chunks > 0 && c->prepare_s > 0;
@@ -91,11 +91,11 @@ enum st host_measure(const struct profile_params *p, struct executor ex, int64_t
                      int64_t decodes, const volatile sig_atomic_t *stop, struct journal *j,
                      struct err *e)
 {
-    struct feed f = {.n = batch + REPLACEMENTS,
-                     .batch = batch,
-                     .prompt = host_prompt_tokens(p, &ex, batch),
-                     .decodes = decodes,
-                     .vocab = (int32_t)p->model->vocab};
+    struct host_feed f = {.n = batch + REPLACEMENTS,
+                          .batch = batch,
+                          .prompt = host_prompt_tokens(p, &ex, batch),
+                          .decodes = decodes,
+                          .vocab = (int32_t)p->model->vocab};
     struct serve_params sp = {
         .policy = "vllm_v1",
         .replicas = 1,

@@ -17,11 +17,11 @@ const double PASSES_SHARE = 0.6;
 
 /* ---- the grid -------------------------------------------------------------------------------- */
 
-struct knot {
+struct pass_knot {
     int64_t v;
     int level;
 };
-typedef VEC(struct knot) knots;
+typedef VEC(struct pass_knot) knots;
 typedef VEC(struct passes_point) points;
 
 /* Powers of two from `first` to max, every other one coarse, and max. */
@@ -29,9 +29,9 @@ static void doubling(knots *out, int64_t first, int64_t max)
 {
     int i = 0;
     for (int64_t v = first; v < max; v *= 2, i++)
-        vec_push(out, (struct knot){v, i % 2});
+        vec_push(out, (struct pass_knot){v, i % 2});
     if (max > 0)
-        vec_push(out, (struct knot){max, 0});
+        vec_push(out, (struct pass_knot){max, 0});
 }
 
 static int worse(int a, int b)
@@ -123,7 +123,7 @@ enum passes_kind passes_kind_of(const struct passes_point *p)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-struct state {
+struct point_state {
     int64_t samples;
     bool refused;
     double first_s;               /* of its very first pass */
@@ -131,11 +131,11 @@ struct state {
     int64_t n_visit;
 };
 
-struct session {
+struct passes_session {
     const struct passes_params *p;
     const struct passes_engine *engine;
     const struct passes_point *points; /* [n] */
-    struct state *of;                  /* [n] */
+    struct point_state *of;            /* [n] */
     size_t n, coarse;
     VEC(struct whole_sample) samples;
     struct rng rng;
@@ -144,7 +144,7 @@ struct session {
     const char *why;
 };
 
-static double spent_s(const struct session *s)
+static double spent_s(const struct passes_session *s)
 {
     return ns_to_s(clock_mono_ns() - s->began_ns);
 }
@@ -161,7 +161,7 @@ static struct iterations_batch batch_of(const struct passes_point *p)
 }
 
 /* A visit: warm-up passes, as many as were set at the first and one at later ones. */
-static enum st visit(struct session *s, size_t i, struct err *e)
+static enum st visit(struct passes_session *s, size_t i, struct err *e)
 {
     double total_s[PASSES_VISIT], device_s[PASSES_VISIT];
     const struct passes_point *p = &s->points[i];
@@ -200,7 +200,7 @@ static enum st visit(struct session *s, size_t i, struct err *e)
 }
 
 /* What first passes with or without prompt tokens take more; 0 where it does not show. */
-static double first_use_of(const struct session *s, bool prompt)
+static double first_use_of(const struct passes_session *s, bool prompt)
 {
     static const double LEAST_SHARE = 0.02, OF_MEDIAN = 1.2533 * STATS_NORMAL_MAD;
     double *more = mem_alloc((s->n + 1) * sizeof *more),
@@ -208,7 +208,7 @@ static double first_use_of(const struct session *s, bool prompt)
     size_t n = 0;
     double found = 0;
     for (size_t i = 0; i < s->n; i++) {
-        const struct state *x = &s->of[i];
+        const struct point_state *x = &s->of[i];
         if (!x->n_visit || (s->points[i].chunk > 0) != prompt)
             continue;
         pass[n] = x->visit_s[x->n_visit / 2];
@@ -229,7 +229,8 @@ static double first_use_of(const struct session *s, bool prompt)
 }
 
 /* Points from `from` to before `to`, in shuffled order. `whole`: however long it takes. */
-static enum st visit_all(struct session *s, size_t from, size_t to, bool whole, struct err *e)
+static enum st visit_all(struct passes_session *s, size_t from, size_t to, bool whole,
+                         struct err *e)
 {
     const double budget_s = s->budget_s;
     const size_t n = to - from;
@@ -249,7 +250,7 @@ static enum st visit_all(struct session *s, size_t from, size_t to, bool whole, 
     return st;
 }
 
-static bool finished(const struct session *s, size_t n)
+static bool finished(const struct passes_session *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (!s->of[i].refused && s->of[i].samples < s->p->samples)
@@ -257,7 +258,7 @@ static bool finished(const struct session *s, size_t n)
     return true;
 }
 
-static enum st measure(struct session *s, struct err *e)
+static enum st measure(struct passes_session *s, struct err *e)
 {
     const double budget_s = s->budget_s;
     size_t n = s->coarse;
@@ -276,7 +277,7 @@ static enum st measure(struct session *s, struct err *e)
 
 /* Of the decode steps that were carried out, and of the prompts: the most sequences, the most
  * cached tokens at that many, the longest prompt; and times, for an estimate. */
-static struct rehearsal_params carried_out(const struct session *s)
+static struct rehearsal_params carried_out(const struct passes_session *s)
 {
     const struct passes_params *p = s->p;
     struct rehearsal_params r = {
@@ -303,7 +304,7 @@ static struct rehearsal_params carried_out(const struct session *s)
 }
 
 /* An engine that fails at requests has still carried out its passes. */
-static enum st rehearse(struct arena *a, const struct session *s, struct rehearsal *out,
+static enum st rehearse(struct arena *a, const struct passes_session *s, struct rehearsal *out,
                         const char **why, struct err *e)
 {
     const struct rehearsal_params params = carried_out(s);
@@ -334,7 +335,7 @@ static const struct {
              {PASSES_MIXED, "mixed"}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static enum st check_kinds(const struct session *s, struct err *e)
+static enum st check_kinds(const struct passes_session *s, struct err *e)
 {
     for (int k = 0; k < KINDS; k++) {
         size_t asked = 0, made = 0;
@@ -350,7 +351,7 @@ static enum st check_kinds(const struct session *s, struct err *e)
     return ST_OK;
 }
 
-static struct node *grid_node(struct arena *a, const struct session *s,
+static struct node *grid_node(struct arena *a, const struct passes_session *s,
                               const struct passes_result *r)
 {
     struct node *n = node_new(a, NODE_MAP), *made = node_new(a, NODE_LIST);
@@ -371,7 +372,8 @@ static struct node *grid_node(struct arena *a, const struct session *s,
     return n;
 }
 
-static enum st publish(struct arena *a, struct session *s, struct passes_result *out, struct err *e)
+static enum st publish(struct arena *a, struct passes_session *s, struct passes_result *out,
+                       struct err *e)
 {
     struct whole_params to = s->p->to;
     struct rehearsal loop = {0};
@@ -410,14 +412,14 @@ static enum st publish(struct arena *a, struct session *s, struct passes_result 
 enum st passes_profile(struct arena *a, const struct passes_params *p,
                        const struct passes_engine *engine, struct passes_result *out, struct err *e)
 {
-    struct session s = {.p = p, .engine = engine, .began_ns = clock_mono_ns()};
+    struct passes_session s = {.p = p, .engine = engine, .began_ns = clock_mono_ns()};
     const char *dir;
     *out = (struct passes_result){0};
     TRY(whole_check(a, &p->to, &dir, e));
     s.budget_s = p->time_budget_s * (engine->loop ? PASSES_SHARE : 1);
     s.rng = rng_stream(p->seed, "profile.passes");
     s.points = passes_grid(a, &p->limits, p->kinds, &s.n);
-    s.of = arena_array(a, struct state, s.n + 1);
+    s.of = arena_array(a, struct point_state, s.n + 1);
     while (s.coarse < s.n && s.points[s.coarse].level == 0)
         s.coarse++;
     enum st st = measure(&s, e);

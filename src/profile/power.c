@@ -14,7 +14,7 @@ enum { SIZES = 6, KV = 1024, MOST_WINDOWS = 64 };
 /* Updates of the sensor in a window: fewest, most. */
 static const double FEWEST_UPDATES = 5, MOST_UPDATES = 20;
 
-struct size {
+struct loop_size {
     int64_t point;
     uint64_t rows[OP_ROWS + 1]; /* of each loop; 0 = whole passes */
     int n;
@@ -70,7 +70,7 @@ static void op_times(const struct session *s, int64_t point, double op_s[OP_ROWS
     }
 }
 
-static void choose_loops(const struct session *s, struct size *z)
+static void choose_loops(const struct session *s, struct loop_size *z)
 {
     double op_s[OP_ROWS], all_s = 0;
     uint64_t pool = 0;
@@ -91,7 +91,7 @@ static void choose_loops(const struct session *s, struct size *z)
 }
 
 /* The sizes, the most telling first. */
-static int choose_sizes(const struct session *s, struct size out[SIZES])
+static int choose_sizes(const struct session *s, struct loop_size out[SIZES])
 {
     enum { FEW = 64 }; /* tokens of a short prompt */
     const double rows = (double)most_of(s, true), tokens = (double)most_of(s, false);
@@ -109,13 +109,13 @@ static int choose_sizes(const struct session *s, struct size out[SIZES])
             had = had || out[k].point == point;
         if (had)
             continue;
-        out[n] = (struct size){.point = point};
+        out[n] = (struct loop_size){.point = point};
         choose_loops(s, &out[n++]);
     }
     return n;
 }
 
-static int loops_of(const struct size *sizes, int n)
+static int loops_of(const struct loop_size *sizes, int n)
 {
     int loops = 2; /* idle, twice */
     for (int i = 0; i < n; i++)
@@ -126,18 +126,18 @@ static int loops_of(const struct size *sizes, int n)
 /* ---- measuring --------------------------------------------------------------------------------
  */
 
-struct measuring {
+struct power_loops {
     struct session *s;
     const struct power_meter *m;
     double window_s; /* of a loop, settling included */
 };
 
-static struct power_reading reading_of(const struct measuring *x, int64_t from_ns, int64_t to_ns)
+static struct power_reading reading_of(const struct power_loops *x, int64_t from_ns, int64_t to_ns)
 {
     return x->m->mean(x->m->self, from_ns + ns_from_s(x->m->settle_s), to_ns);
 }
 
-static enum st no_reading(const struct measuring *x, double s, struct err *e)
+static enum st no_reading(const struct power_loops *x, double s, struct err *e)
 {
     return err_set(e, ST_DEVICE, "the sensor %s gave no reading within %.3g s", x->m->sensor, s);
 }
@@ -150,7 +150,7 @@ static enum st keep(struct session *s, char kind, double *v, int n, struct err *
     return journal_row(&s->journal, kind, v, n, e);
 }
 
-static void sleep_until(const struct measuring *x, int64_t end_ns)
+static void sleep_until(const struct power_loops *x, int64_t end_ns)
 {
     while (clock_mono_ns() < end_ns && !session_stopped(x->s)) {
         const int64_t next_ns = clock_mono_ns() + 20 * NS_PER_MS;
@@ -160,7 +160,7 @@ static void sleep_until(const struct measuring *x, int64_t end_ns)
 
 /* With the clocks where the load had them: for a window behind it, and longer only until the sensor
  * was read. */
-static enum st rest(const struct measuring *x, struct err *e)
+static enum st rest(const struct power_loops *x, struct err *e)
 {
     struct power_reading r = {.mean_w = NAN};
     const int64_t from_ns = clock_mono_ns();
@@ -179,7 +179,8 @@ static enum st rest(const struct measuring *x, struct err *e)
     return keep(x->s, 'i', v, sizeof v / sizeof *v, e);
 }
 
-static enum st loop(const struct measuring *x, const struct size *z, uint64_t rows, struct err *e)
+static enum st loop(const struct power_loops *x, const struct loop_size *z, uint64_t rows,
+                    struct err *e)
 {
     struct session *s = x->s;
     const struct point *p = &s->points.p[z->point];
@@ -223,7 +224,7 @@ static int idle_rows(const struct session *s)
 enum st power_measure(struct session *s, const struct power_meter *m, double budget_s,
                       struct err *e)
 {
-    struct size sizes[SIZES];
+    struct loop_size sizes[SIZES];
     if (!s->ex.ops->loop)
         return err_set(e, ST_DEVICE, "executor %s cannot run operators alone", s->ex.ops->name);
     if (idle_rows(s) >= 2)
@@ -236,7 +237,7 @@ enum st power_measure(struct session *s, const struct power_meter *m, double bud
     while (n > 2 && loops_of(sizes, n) * least_s > budget_s)
         n--;
     const double each_s = budget_s / loops_of(sizes, n);
-    const struct measuring x = {.s = s, .m = m, .window_s = fmin(fmax(each_s, least_s), most_s)};
+    const struct power_loops x = {.s = s, .m = m, .window_s = fmin(fmax(each_s, least_s), most_s)};
     log_info("profile: energy of %d sizes takes about %.0f s (%s, %d windows of %.2f s)", n,
              loops_of(sizes, n) * x.window_s, m->sensor, loops_of(sizes, n), x.window_s);
     drive_bind(s->drive);

@@ -66,12 +66,12 @@ static void rest(struct trains *t)
 }
 
 /* Points of a train, in turn; more than fit are left out. */
-struct turn {
+struct train_turn {
     struct point p[TURN];
     size_t n;
 };
 
-static void turn_put(struct turn *u, const struct point *p, int64_t times)
+static void turn_put(struct train_turn *u, const struct point *p, int64_t times)
 {
     for (int64_t i = 0; i < times && u->n < TURN; i++)
         u->p[u->n++] = *p;
@@ -152,7 +152,7 @@ static enum st run_mixed(struct trains *t, const int64_t *sizes, int n, double l
                          const struct point *decodes, double decode_s, struct err *e)
 {
     const struct point longest = prompt_of(sizes[n - 1]);
-    struct turn u = {0};
+    struct train_turn u = {0};
     turn_put(&u, &longest, passes_in(HELD_S, longest_s));
     for (int i = 0; i < BEHIND * (n - 1); i++) {
         const struct point p = prompt_of(sizes[i % (n - 1)]);
@@ -220,7 +220,7 @@ enum st power_cap_measure(struct session *s, double *spent_s, struct err *e)
 
 /* ---- what they say --------------------------------------------------------------------------- */
 
-struct pass {
+struct timed_pass {
     bool begins; /* its train */
     bool mixed;  /* of a mixed train */
     bool prompt;
@@ -229,7 +229,7 @@ struct pass {
 };
 
 struct passes {
-    struct pass *p; /* [n] in order */
+    struct timed_pass *p; /* [n] in order */
     size_t n;
 };
 
@@ -241,19 +241,19 @@ static void load_kind(const struct journal *j, char kind, struct passes *out)
     for (const double *v; (v = journal_next(j, kind, &at, &n));) {
         if (n != 5 || !(v[2] >= 1 && v[2] <= 1e9 && v[4] > 0))
             continue;
-        out->p[out->n++] = (struct pass){.begins = v[0] != train,
-                                         .mixed = kind == 'm',
-                                         .prompt = v[1] > 0,
-                                         .tokens = (int64_t)v[2],
-                                         .begin_s = v[3],
-                                         .device_s = v[4]};
+        out->p[out->n++] = (struct timed_pass){.begins = v[0] != train,
+                                               .mixed = kind == 'm',
+                                               .prompt = v[1] > 0,
+                                               .tokens = (int64_t)v[2],
+                                               .begin_s = v[3],
+                                               .device_s = v[4]};
         train = v[0];
     }
 }
 
 static struct passes load(struct arena *a, const struct journal *j)
 {
-    struct passes out = {arena_array(a, struct pass, j->rows.n), 0};
+    struct passes out = {arena_array(a, struct timed_pass, j->rows.n), 0};
     load_kind(j, 't', &out);
     load_kind(j, 'm', &out);
     return out;
@@ -266,7 +266,7 @@ static double median_of(const struct passes *all, int64_t tokens, double from_s,
 {
     *n = 0;
     for (size_t i = 0; i < all->n; i++) {
-        const struct pass *p = &all->p[i];
+        const struct timed_pass *p = &all->p[i];
         if (!p->mixed && (p->prompt ? p->tokens : 0) == tokens && p->begin_s >= from_s &&
             p->begin_s <= to_s)
             scratch[(*n)++] = p->device_s;
@@ -280,7 +280,7 @@ static double median_behind(const struct passes *all, int64_t tokens, double *sc
 {
     *n = 0;
     for (size_t i = 2; i < all->n; i++) {
-        const struct pass *p = &all->p[i], *before = p - 1, *first = p - 2;
+        const struct timed_pass *p = &all->p[i], *before = p - 1, *first = p - 2;
         if (p->mixed && p->prompt && p->tokens == tokens && !p->begins && !before->begins &&
             before->prompt && first->prompt && before->tokens > tokens &&
             first->tokens == before->tokens && p->begin_s >= TRAIN_S / 2)
@@ -340,7 +340,7 @@ static double error_of(const struct passes *all, const struct bundle_power_cap *
     struct power_cap_state clock = power_cap_rested(model);
     double sum = 0;
     for (size_t i = 0; i < all->n; i++) {
-        const struct pass *p = &all->p[i];
+        const struct timed_pass *p = &all->p[i];
         const struct bundle_power_cap_row *r = p->prompt ? row_of(said, p->tokens) : NULL;
         if (p->prompt && !r)
             continue;

@@ -12,20 +12,20 @@ enum { APART = 4, BY_THEMSELVES = 5, TRIPLE = 3 };           /* sequences; reque
 static const double BUSY = 0.6; /* for which the engine works where they come by themselves */
 
 /* What a round is. */
-struct plan {
+struct round_plan {
     int64_t output;  /* mean tokens of an answer */
     int64_t longest; /* prompt */
     int64_t most;    /* sequences at a time */
 };
 
-struct session {
+struct rehearsal_session {
     struct arena *a, *scratch; /* scratch: of one loop */
     const struct rehearsal_params *p;
     const struct rehearsal_engine *engine;
     struct rehearsal *out;
     const char **why;
     struct rng rng;
-    struct plan plan;
+    struct round_plan plan;
     struct shapes seen;
     int64_t began_ns;
 };
@@ -66,12 +66,12 @@ static double decode_s(const struct rehearsal_params *p, int64_t sequences)
 }
 
 /* Between two requests that come by themselves, in the mean. */
-static double gap_s(const struct rehearsal_params *p, const struct plan *x)
+static double gap_s(const struct rehearsal_params *p, const struct round_plan *x)
 {
     return ((double)x->output * decode_s(p, 1) + prompt_s(p, x->longest)) / BUSY;
 }
 
-static double round_s(const struct rehearsal_params *p, const struct plan *x)
+static double round_s(const struct rehearsal_params *p, const struct round_plan *x)
 {
     const double each_s = prompt_s(p, x->longest);
     const double triple_s = TRIPLE * WAKE_ITERATIONS * decode_s(p, 1);
@@ -82,7 +82,7 @@ static double round_s(const struct rehearsal_params *p, const struct plan *x)
 }
 
 /* Cuts one of them in two, sequences in four. False: there is nothing left to cut. */
-static bool cut(const struct rehearsal_params *p, struct plan *x)
+static bool cut(const struct rehearsal_params *p, struct round_plan *x)
 {
     if (x->output / 2 >= OUTPUT_LEAST)
         x->output /= 2;
@@ -96,9 +96,9 @@ static bool cut(const struct rehearsal_params *p, struct plan *x)
     return true;
 }
 
-static struct plan plan_of(const struct rehearsal_params *p)
+static struct round_plan plan_of(const struct rehearsal_params *p)
 {
-    struct plan x = {.output = least(OUTPUT_MOST, p->max_kv / 4), .most = p->max_batch};
+    struct round_plan x = {.output = least(OUTPUT_MOST, p->max_kv / 4), .most = p->max_batch};
     x.longest = least(p->max_kv - 2 * x.output, p->max_tokens);
     while (p->time_budget_s > 0 && REHEARSAL_ROUNDS_LEAST * round_s(p, &x) > p->time_budget_s &&
            cut(p, &x))
@@ -108,7 +108,7 @@ static struct plan plan_of(const struct rehearsal_params *p)
 
 /* ---- one loop ------------------------------------------------------------------------------- */
 
-static enum st serve(struct session *s, const struct rehearsal_request *q, size_t n,
+static enum st serve(struct rehearsal_session *s, const struct rehearsal_request *q, size_t n,
                      int64_t sequences, double pause_s, struct run *run, struct batch_load **loads,
                      struct err *e)
 {
@@ -123,7 +123,7 @@ static enum st serve(struct session *s, const struct rehearsal_request *q, size_
     return ST_END;
 }
 
-static bool is_first(struct session *s, const struct batch_load *x)
+static bool is_first(struct rehearsal_session *s, const struct batch_load *x)
 {
     const struct shape shape = {.chunks = x->chunks,
                                 .chunk_tokens = x->load.tokens - x->load.seqs,
@@ -133,8 +133,8 @@ static bool is_first(struct session *s, const struct batch_load *x)
     return !shapes_seen(s->a, &s->seen, &shape);
 }
 
-static void keep(struct session *s, const struct batch_load *x, double took_s, int64_t train,
-                 bool first, int round)
+static void keep(struct rehearsal_session *s, const struct batch_load *x, double took_s,
+                 int64_t train, bool first, int round)
 {
     const struct op_load *l = &x->load;
     struct calibration_batch row = {.round = round, .device_s = took_s};
@@ -149,7 +149,7 @@ static void keep(struct session *s, const struct batch_load *x, double took_s, i
     vec_push(&s->out->first, first);
 }
 
-static struct rehearsal_request request_of(struct session *s)
+static struct rehearsal_request request_of(struct rehearsal_session *s)
 {
     const double octaves = log2((double)s->plan.longest / SHORTEST);
     const int64_t prompt = (int64_t)(SHORTEST * exp2(rng_unit(&s->rng) * fmax(octaves, 0)));
@@ -175,8 +175,8 @@ static bool rested(const struct run *run, size_t i)
 
 /* All batches of a run, in order. awake: how many ran since a rest of the engine, at its begin;
  * those right behind one are not kept. */
-static void keep_all(struct session *s, const struct run *run, const struct batch_load *loads,
-                     int64_t awake, int round)
+static void keep_all(struct rehearsal_session *s, const struct run *run,
+                     const struct batch_load *loads, int64_t awake, int round)
 {
     int64_t train = 0;
     for (size_t i = 0; i < run->n_batches; i++) {
@@ -193,7 +193,7 @@ static void keep_all(struct session *s, const struct run *run, const struct batc
     }
 }
 
-static enum st loop(struct session *s, int64_t sequences, int round, struct err *e)
+static enum st loop(struct rehearsal_session *s, int64_t sequences, int round, struct err *e)
 {
     const size_t n = (size_t)requests_of(sequences);
     struct rehearsal_request *q = arena_array(s->a, struct rehearsal_request, n);
@@ -225,7 +225,7 @@ static bool is_triple(const struct run *run, const struct batch_load *loads)
 }
 
 /* level -1: for warming up. Requests one after another are also what one sequence at a time is. */
-static enum st triple(struct session *s, int level, int round, struct err *e)
+static enum st triple(struct rehearsal_session *s, int level, int round, struct err *e)
 {
     const double pause_s = level < 0 ? 0 : wake_pauses_s[level];
     const size_t last = (size_t)(TRIPLE - 1) * WAKE_ITERATIONS;
@@ -253,7 +253,7 @@ static enum st triple(struct session *s, int level, int round, struct err *e)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static enum st play_round(struct session *s, int round, struct err *e)
+static enum st play_round(struct rehearsal_session *s, int round, struct err *e)
 {
     const int64_t most = s->plan.most;
     for (int64_t n = 0; n <= most; n = more_sequences(n, most))
@@ -265,7 +265,7 @@ static enum st play_round(struct session *s, int round, struct err *e)
     return ST_OK;
 }
 
-static enum st play(struct session *s, struct err *e)
+static enum st play(struct rehearsal_session *s, struct err *e)
 {
     const double budget_s = s->p->time_budget_s;
     for (int round = 0; round < REHEARSAL_ROUNDS; round++) {
@@ -284,7 +284,7 @@ enum st rehearsal_run(struct arena *a, const struct rehearsal_params *p,
                       const struct rehearsal_engine *engine, struct rehearsal *out,
                       const char **why, struct err *e)
 {
-    struct session s = {.a = a, .p = p, .engine = engine, .out = out, .why = why};
+    struct rehearsal_session s = {.a = a, .p = p, .engine = engine, .out = out, .why = why};
     *out = (struct rehearsal){0};
     s.plan = plan_of(p);
     if (s.plan.output < 1 || s.plan.longest < 1 || p->max_kv < WAKE_PROMPT + WAKE_ITERATIONS) {

@@ -81,14 +81,14 @@ static int64_t count_level(const struct session *s, enum point_group g, int leve
 
 /* ---- the order of a round ------------------------------------------------------------------ */
 
-struct turn {
+struct point_turn {
     int64_t point;
     double key;
 };
 
 static int by_key(const void *pa, const void *pb)
 {
-    const struct turn *a = pa, *b = pb;
+    const struct point_turn *a = pa, *b = pb;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
     return (a->point > b->point) - (a->point < b->point);
@@ -98,13 +98,13 @@ static int by_key(const void *pa, const void *pb)
  * its data in the caches from the one before, and its train settles soon. */
 static void order_decodes(const struct session *s, struct arena *a, int64_t *order, int64_t n)
 {
-    struct turn *turns = arena_array(a, struct turn, n);
+    struct point_turn *turns = arena_array(a, struct point_turn, n);
     int64_t prompts = 0, decodes = 0;
     for (int64_t i = 0; i < n; i++) {
         const struct point *p = &s->points.p[order[i]];
         if (p->kind == POINT_DECODE)
             turns[decodes++] =
-                (struct turn){order[i], -(double)(p->x * point_blocks(p, &s->limits))};
+                (struct point_turn){order[i], -(double)(p->x * point_blocks(p, &s->limits))};
         else
             order[prompts++] = order[i];
     }
@@ -231,7 +231,7 @@ static double work_of(const struct session *s, const struct point *p)
 }
 
 /* Seconds per work that the visit before number k took, in the order of work. */
-static double forecast_s(const struct session *s, const struct turn *turns, int64_t k)
+static double forecast_s(const struct session *s, const struct point_turn *turns, int64_t k)
 {
     while (k > 0 && !visits(s, turns[k - 1].point))
         k--;
@@ -248,11 +248,11 @@ static enum st sample_coarsest(struct session *s, enum point_group g, struct err
 {
     enum { KIND_FEWEST = 3 };
     struct arena *scratch = arena_new();
-    struct turn *turns = arena_array(scratch, struct turn, s->points.n);
+    struct point_turn *turns = arena_array(scratch, struct point_turn, s->points.n);
     int64_t n = 0, had[POINT_KINDS] = {0};
     for (int64_t i = 0; i < s->points.n; i++)
         if (in_level(s, i, g, 0) && (!s->extends || begun(s, i)))
-            turns[n++] = (struct turn){i, work_of(s, &s->points.p[i])};
+            turns[n++] = (struct point_turn){i, work_of(s, &s->points.p[i])};
     if (n)
         qsort(turns, (size_t)n, sizeof *turns, by_key);
     enum st st = ST_OK;

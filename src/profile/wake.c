@@ -15,7 +15,7 @@ const double wake_pauses_s[WAKE_LEVELS] = {0.02, 0.15, 0.8};
  * third to compare with. */
 enum { PROMPT_TOKENS = 24, TRIPLE = 3 };
 
-struct feed {
+struct wake_feed {
     int64_t next;
     double begin_s; /* start of the run on the clock */
     double pause_s; /* time until the requests come */
@@ -26,7 +26,7 @@ struct feed {
 
 static enum st feed_next(void *self, struct workload_request *out, struct err *e)
 {
-    struct feed *f = self;
+    struct wake_feed *f = self;
     (void)e;
     if (f->next == TRIPLE)
         return ST_END;
@@ -41,7 +41,7 @@ static enum st feed_next(void *self, struct workload_request *out, struct err *e
 
 static enum st feed_ids(void *self, const struct workload_request *r, int32_t *ids, struct err *e)
 {
-    const struct feed *f = self;
+    const struct wake_feed *f = self;
     (void)e;
     for (int64_t i = 0; i < r->num_prefill_tokens; i++)
         ids[i] = (int32_t)((r->request_id * 17 + i * 5) % f->vocab);
@@ -50,7 +50,7 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
 
 static void on_batch(void *self, const struct run_batch *b, const struct completion *c)
 {
-    struct feed *f = self;
+    struct wake_feed *f = self;
     (void)c;
     struct wake_sample *row = &f->row[f->iteration / WAKE_ITERATIONS];
     int64_t k = f->iteration++ % WAKE_ITERATIONS;
@@ -73,9 +73,9 @@ static enum st measure_pair(const struct profile_params *p, struct executor ex, 
     };
     if (!p->clock->is_virtual)
         clock_restart(p->clock);
-    struct feed f = {.begin_s = p->clock->is_virtual ? p->clock->now_s : 0,
-                     .pause_s = wake_pauses_s[level],
-                     .vocab = (int32_t)p->model->vocab};
+    struct wake_feed f = {.begin_s = p->clock->is_virtual ? p->clock->now_s : 0,
+                          .pause_s = wake_pauses_s[level],
+                          .vocab = (int32_t)p->model->vocab};
     struct request_source source = {&f, feed_next, feed_ids, NULL};
     struct serve_sink sink = {.self = &f, .batch = on_batch};
     struct serve_counters counters;
@@ -138,9 +138,9 @@ double wake_round_s(void)
 }
 
 /* Statistics over one level of device_s[k], host_s[k] or, with neither, the pause. */
-enum part { PART_PAUSE, PART_DEVICE, PART_HOST };
+enum wake_part { PART_PAUSE, PART_DEVICE, PART_HOST };
 
-static int64_t level_values(const struct wake *w, int level, enum part part, int k, double *v)
+static int64_t level_values(const struct wake *w, int level, enum wake_part part, int k, double *v)
 {
     int64_t n = 0;
     for (size_t i = 0; i < w->samples.n; i++) {
@@ -153,8 +153,8 @@ static int64_t level_values(const struct wake *w, int level, enum part part, int
     return n;
 }
 
-static struct doubles median_row(struct arena *a, const struct wake *w, int level, enum part part,
-                                 double *v)
+static struct doubles median_row(struct arena *a, const struct wake *w, int level,
+                                 enum wake_part part, double *v)
 {
     struct doubles row = {arena_array(a, double, WAKE_ITERATIONS), WAKE_ITERATIONS};
     for (int k = 0; k < WAKE_ITERATIONS; k++) {

@@ -14,24 +14,24 @@
 enum { QUANTITIES = 4, PER_OCTAVE = 8 };
 
 /* A sample's place among the others. */
-struct placed {
+struct binned_sample {
     int32_t bin[QUANTITIES];
     size_t at; /* index of the sample */
 };
 
 /* One row: samples of `order` from first on. */
-struct row {
+struct bin_row {
     size_t first, n;
     struct iterations_batch b;
     struct stats host, device, launch;
     double total_s; /* median */
 };
 
-struct rows {
+struct bin_rows {
     const struct whole_sample *s;
-    struct placed *order; /* [n] */
-    struct row *of;       /* [n_rows] */
-    size_t *row_of;       /* [n] of each sample */
+    struct binned_sample *order; /* [n] */
+    struct bin_row *of;          /* [n_rows] */
+    size_t *row_of;              /* [n] of each sample */
     size_t n, n_rows;
     bool launches; /* parts of host times are beside the device's */
 };
@@ -49,31 +49,31 @@ static int32_t bin(double v)
     return v > 0 ? (int32_t)floor(PER_OCTAVE * log2(v) + 0.5) : INT32_MIN;
 }
 
-static struct placed place(const struct whole_sample *s, size_t at)
+static struct binned_sample place(const struct whole_sample *s, size_t at)
 {
     const struct iterations_batch *b = &s->b;
     const double context = b->chunk_tokens > 0 ? b->chunk_context / b->chunk_tokens : 0;
     const double kv = b->decode_sequences > 0 ? b->decode_kv_tokens / b->decode_sequences : 0;
-    return (struct placed){{bin(b->chunk_tokens), bin(b->decode_sequences), bin(context), bin(kv)},
-                           at};
+    return (struct binned_sample){
+        {bin(b->chunk_tokens), bin(b->decode_sequences), bin(context), bin(kv)}, at};
 }
 
 static int by_place(const void *pa, const void *pb)
 {
-    const struct placed *a = pa, *b = pb;
+    const struct binned_sample *a = pa, *b = pb;
     for (int i = 0; i < QUANTITIES; i++)
         if (a->bin[i] != b->bin[i])
             return a->bin[i] < b->bin[i] ? -1 : 1;
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
-static bool alike(const struct placed *a, const struct placed *b)
+static bool alike(const struct binned_sample *a, const struct binned_sample *b)
 {
     return memcmp(a->bin, b->bin, sizeof a->bin) == 0;
 }
 
 /* v: room for the row's samples. */
-static void fill(const struct rows *r, struct row *row, double *v)
+static void fill(const struct bin_rows *r, struct bin_row *row, double *v)
 {
     const double n = (double)row->n;
     for (size_t i = 0; i < row->n; i++) {
@@ -97,11 +97,11 @@ static void fill(const struct rows *r, struct row *row, double *v)
     row->total_s = stats_of(v, (int64_t)row->n).median;
 }
 
-static void group(struct arena *a, const struct whole_sample *s, size_t n, struct rows *out)
+static void group(struct arena *a, const struct whole_sample *s, size_t n, struct bin_rows *out)
 {
-    *out = (struct rows){.s = s, .n = n};
-    out->order = arena_array(a, struct placed, n + 1);
-    out->of = arena_array(a, struct row, n + 1);
+    *out = (struct bin_rows){.s = s, .n = n};
+    out->order = arena_array(a, struct binned_sample, n + 1);
+    out->of = arena_array(a, struct bin_row, n + 1);
     out->row_of = arena_array(a, size_t, n + 1);
     double *v = arena_array(a, double, n + 1);
     for (size_t i = 0; i < n; i++) {
@@ -112,7 +112,7 @@ static void group(struct arena *a, const struct whole_sample *s, size_t n, struc
         qsort(out->order, n, sizeof *out->order, by_place);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || !alike(&out->order[i], &out->order[i - 1]))
-            out->of[out->n_rows++] = (struct row){.first = i};
+            out->of[out->n_rows++] = (struct bin_row){.first = i};
         out->of[out->n_rows - 1].n++;
         out->row_of[out->order[i].at] = out->n_rows - 1;
     }
@@ -140,7 +140,7 @@ static void put_names(struct csv_writer *w, const char *const *names, size_t n)
     csv_end_row(w);
 }
 
-static enum st write_iterations(const struct artifact *art, const struct rows *r, int64_t tp,
+static enum st write_iterations(const struct artifact *art, const struct bin_rows *r, int64_t tp,
                                 struct err *e)
 {
     static const char *const names[] = {"num_tensor_parallel_workers",
@@ -158,7 +158,7 @@ static enum st write_iterations(const struct artifact *art, const struct rows *r
     TRY(artifact_create_file(art, BUNDLE_ITERATIONS_FILE, &w.f, e));
     put_names(&w, names, sizeof names / sizeof *names - !r->launches);
     for (size_t i = 0; i < r->n_rows; i++) {
-        const struct row *row = &r->of[i];
+        const struct bin_row *row = &r->of[i];
         const int64_t host_ns = ns(row->host.median), device_ns = ns(row->device.median);
         csv_put_int(&w, tp);
         put_quantity(&w, row->b.chunk_tokens);
@@ -186,7 +186,7 @@ static void put_ratio(struct csv_writer *w, bool prompt, int64_t from, double ra
 }
 
 /* rests: of the calibration run; NULL = there was none. */
-static enum st write_unevenness(const struct artifact *art, const struct rows *r,
+static enum st write_unevenness(const struct artifact *art, const struct bin_rows *r,
                                 const struct calibration_rests *rests, struct err *e)
 {
     static const char *const names[] = {"batches", "from", "ratio"};
@@ -196,7 +196,7 @@ static enum st write_unevenness(const struct artifact *art, const struct rows *r
     for (size_t i = 0; rests && i < rests->of.n; i++)
         put_ratio(&w, rests->of.p[i].prompt, rests->of.p[i].from, rests->of.p[i].ratio);
     for (size_t i = 0; !rests && i < r->n; i++) {
-        const struct row *row = &r->of[r->row_of[i]];
+        const struct bin_row *row = &r->of[r->row_of[i]];
         const struct whole_sample *s = &r->s[i];
         if (row->n >= WHOLE_LIKE)
             put_ratio(&w, s->b.chunk_tokens > 0, 1, total_s(s) / row->total_s);
@@ -241,7 +241,7 @@ static double factor_of(struct arena *a, const struct rehearsal *loop, bool prom
     return n ? stats_of(ratio, n).median : (double)NAN;
 }
 
-static struct node *meta_of(struct arena *a, const struct whole_params *p, const struct rows *r)
+static struct node *meta_of(struct arena *a, const struct whole_params *p, const struct bin_rows *r)
 {
     char now[CLOCK_ISO_MAX];
     clock_iso8601(clock_wall_ns(), now);
@@ -282,7 +282,7 @@ enum st whole_check(struct arena *a, const struct whole_params *p, const char **
 enum st whole_write(struct arena *a, const struct whole_params *p, const struct whole_sample *s,
                     size_t n, struct whole_result *out, struct err *e)
 {
-    struct rows r;
+    struct bin_rows r;
     struct artifact art;
     struct iterations *read = NULL;
     struct rehearsal_result loop = {0};

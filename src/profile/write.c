@@ -80,22 +80,22 @@ static void put_stats(struct csv_writer *w, const struct stats *s, bool exists)
 /* ---- columns --------------------------------------------------------------------------------- */
 
 /* A column stem; op NULL: the model has no such operator. */
-struct column {
+struct op_column {
     const char *name;
     const struct op *op;
 };
 
-struct columns {
-    struct column c[OP_ROWS];
+struct op_columns {
+    struct op_column c[OP_ROWS];
     int n;
 };
 
-static void add_column(struct columns *out, const struct op_list *l, enum op_kind k)
+static void add_column(struct op_columns *out, const struct op_list *l, enum op_kind k)
 {
-    out->c[out->n++] = (struct column){op_name(k), op_list_at(l, (int32_t)k)};
+    out->c[out->n++] = (struct op_column){op_name(k), op_list_at(l, (int32_t)k)};
 }
 
-static bool has_row(const struct columns *c, int32_t row)
+static bool has_row(const struct op_columns *c, int32_t row)
 {
     for (int i = 0; i < c->n; i++)
         if (c->c[i].op && c->c[i].op->row == row)
@@ -112,9 +112,9 @@ static bool is_attention(const struct op *op)
 /* Columns of files. `more`: of operators beside those that every file of ours has, such as experts,
  * and those of further kinds of layer. */
 struct file_columns {
-    struct columns vidur, ours, more;         /* mlp.csv */
-    struct columns decode;                    /* of decode batches: all that is not attention */
-    struct columns attention, more_attention; /* attention.csv */
+    struct op_columns vidur, ours, more;         /* mlp.csv */
+    struct op_columns decode;                    /* of decode batches: all that is not attention */
+    struct op_columns attention, more_attention; /* attention.csv */
 };
 
 static void choose_columns(const struct op_list *l, struct file_columns *out)
@@ -130,8 +130,8 @@ static void choose_columns(const struct op_list *l, struct file_columns *out)
         add_column(&out->attention, l, attention_vidur[i]);
     for (int i = 0; i < l->n; i++) {
         const struct op *op = &l->ops[i];
-        const struct column c = {op->name, op};
-        struct columns *more = is_attention(op) ? &out->more_attention : &out->more;
+        const struct op_column c = {op->name, op};
+        struct op_columns *more = is_attention(op) ? &out->more_attention : &out->more;
         const bool flat = op->axis == AXIS_TOKENS || op->axis == AXIS_ROWS;
         if (flat && !has_row(&out->decode, op->row))
             out->decode.c[out->decode.n++] = c;
@@ -147,19 +147,19 @@ static const char *const mlp_dims[] = {
     "n_head",     "n_kv_head",     "n_embd",     "n_expanded_embd",
     "vocab_size", "use_gated_mlp", "num_tokens", "num_tensor_parallel_workers"};
 
-static void all_stat_names(struct csv_writer *w, const struct columns *c)
+static void all_stat_names(struct csv_writer *w, const struct op_columns *c)
 {
     for (int i = 0; i < c->n; i++)
         stat_names(w, c->c[i].name);
 }
 
-static void all_count_names(struct csv_writer *w, const struct columns *c)
+static void all_count_names(struct csv_writer *w, const struct op_columns *c)
 {
     for (int i = 0; i < c->n; i++)
         count_name(w, c->c[i].name);
 }
 
-static void decode_names(struct csv_writer *w, const struct columns *c)
+static void decode_names(struct csv_writer *w, const struct op_columns *c)
 {
     static const char *const stat[] = {"median", "std", "n"};
     for (int i = 0; i < c->n; i++)
@@ -177,7 +177,7 @@ static void energy_name(struct csv_writer *w, const char *stats, const char *op)
     csv_put_str(w, name);
 }
 
-static void all_energy_names(struct csv_writer *w, const char *stats, const struct columns *c)
+static void all_energy_names(struct csv_writer *w, const char *stats, const struct op_columns *c)
 {
     for (int i = 0; i < c->n; i++)
         energy_name(w, stats, c->c[i].name);
@@ -213,7 +213,7 @@ static struct stats stats_at(struct arena *a, const struct profile_result *r, co
 }
 
 static void put_all_energies(struct arena *a, struct csv_writer *w, const struct profile_result *r,
-                             const struct columns *c, enum cell_passes passes, int64_t x)
+                             const struct op_columns *c, enum cell_passes passes, int64_t x)
 {
     for (int i = 0; i < c->n; i++) {
         const struct stats s = stats_at(a, r, c->c[i].op, passes, x);
@@ -267,7 +267,7 @@ static void mlp_header(struct csv_writer *w, const struct profile_result *r,
 
 /* Median, standard deviation and number of each operator in decode batches. */
 static void put_decodes(struct arena *a, struct csv_writer *w, const struct profile_result *r,
-                        const struct columns *c, int64_t x)
+                        const struct op_columns *c, int64_t x)
 {
     for (int i = 0; i < c->n; i++) {
         const struct stats s = stats_at(a, r, c->c[i].op, CELL_DECODES, x);
@@ -284,7 +284,7 @@ static void put_decodes(struct arena *a, struct csv_writer *w, const struct prof
 
 /* Their statistics; n: the numbers of samples, which stand elsewhere. */
 static void put_columns(struct arena *a, struct csv_writer *w, const struct profile_result *r,
-                        const struct columns *c, int64_t x, int64_t n[OP_ROWS])
+                        const struct op_columns *c, int64_t x, int64_t n[OP_ROWS])
 {
     for (int i = 0; i < c->n; i++) {
         const struct stats s = stats_at(a, r, c->c[i].op, CELL_MAIN, x);
@@ -364,7 +364,7 @@ static void attention_header(struct csv_writer *w, const struct profile_result *
 
 /* What a point says of each operator, in s; and the columns. */
 static void put_attention(struct arena *a, struct csv_writer *w, const struct profile_result *r,
-                          const struct columns *c, int64_t point, struct stats s[OP_ROWS])
+                          const struct op_columns *c, int64_t point, struct stats s[OP_ROWS])
 {
     const bool prefill = r->points->p[point].kind == POINT_PREFILL;
     const enum op_axis other = prefill ? AXIS_DECODE : AXIS_PREFILL;
@@ -378,14 +378,15 @@ static void put_attention(struct arena *a, struct csv_writer *w, const struct pr
     }
 }
 
-static void put_counts(struct csv_writer *w, const struct columns *c, const struct stats s[OP_ROWS])
+static void put_counts(struct csv_writer *w, const struct op_columns *c,
+                       const struct stats s[OP_ROWS])
 {
     for (int i = 0; i < c->n; i++)
         csv_put_int(w, s[i].n);
 }
 
 static void put_attention_energy(struct csv_writer *w, const struct profile_result *r,
-                                 const struct columns *c, const struct point *p,
+                                 const struct op_columns *c, const struct point *p,
                                  const struct stats s[OP_ROWS])
 {
     for (int i = 0; i < c->n; i++) {

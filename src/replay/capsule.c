@@ -14,7 +14,7 @@
 
 enum { ATTEMPTS = 16 };
 
-struct run {
+struct capsule_run {
     struct arena *a;
     const struct replay_capsule_params *p;
     struct worker_order order;
@@ -53,12 +53,12 @@ static const char *get_text(const struct node *map, const char *key)
     return n && n->kind == NODE_STR ? n->s.p : NULL;
 }
 
-static void take_timing(struct run *r, const struct node *n, struct timing *out)
+static void take_timing(struct capsule_run *r, const struct node *n, struct timing *out)
 {
     fields_read_loose(r->a, &worker_timing_fields, n, out);
 }
 
-static void take_loaded(struct run *r, const struct node *n)
+static void take_loaded(struct capsule_run *r, const struct node *n)
 {
     struct replay_report *out = r->out;
     const struct node *list = node_find(n, "classes");
@@ -93,7 +93,7 @@ static void take_loaded(struct run *r, const struct node *n)
     }
 }
 
-static bool is_in_front(const struct run *r, int64_t class)
+static bool is_in_front(const struct capsule_run *r, int64_t class)
 {
     for (size_t i = 0; i < r->order.n_in_front; i++)
         if (r->order.in_front[i] == class)
@@ -101,7 +101,7 @@ static bool is_in_front(const struct run *r, int64_t class)
     return false;
 }
 
-static void take_class(struct run *r, const struct node *n)
+static void take_class(struct capsule_run *r, const struct node *n)
 {
     const int64_t i = get_int(n, "class");
     r->at_class = -1;
@@ -115,7 +115,7 @@ static void take_class(struct run *r, const struct node *n)
     r->order.from_class = i + 1;
 }
 
-static void take_repeated(struct run *r, const struct node *n)
+static void take_repeated(struct capsule_run *r, const struct node *n)
 {
     const int64_t i = get_int(n, "class");
     r->at_repeated = -1;
@@ -128,13 +128,13 @@ static double seconds(const struct node *x)
     return x->kind == NODE_FLOAT ? x->f : x->kind == NODE_INT ? (double)x->i : NAN;
 }
 
-static void take_alone(struct run *r, const struct node *list)
+static void take_alone(struct capsule_run *r, const struct node *list)
 {
     for (uint32_t i = 0; list->kind == NODE_LIST && i < list->n && i < r->out->kernels.n; i++)
         r->out->kernels.p[i].alone_s = seconds(list->items[i]);
 }
 
-static void take_nodes(struct run *r, const struct node *n)
+static void take_nodes(struct capsule_run *r, const struct node *n)
 {
     const struct node *list = node_find(n, "classes");
     r->out->region.nodes_s = get_double(n, "sum_s");
@@ -144,7 +144,7 @@ static void take_nodes(struct run *r, const struct node *n)
         r->out->kernels.p[i].in_context_s = seconds(list->items[i]);
 }
 
-static void take_as_launched(struct run *r, const struct node *n)
+static void take_as_launched(struct capsule_run *r, const struct node *n)
 {
     const struct node *list = node_find(n, "classes");
     r->out->region.as_launched_s = get_double(n, "sum_s");
@@ -165,7 +165,7 @@ static void take_conditions(const struct node *n, struct gpu_conditions *c)
     c->reasons |= (unsigned long long)get_int(n, "reasons");
 }
 
-static void take_held(struct run *r, const struct node *n)
+static void take_held(struct capsule_run *r, const struct node *n)
 {
     const int64_t i = get_int(n, "loop");
     const struct node *under = node_find(n, "under");
@@ -198,7 +198,7 @@ static void take_error(const struct node *n, struct err *e)
         err_hint(e, "%s", hint);
 }
 
-static enum st take_line(struct run *r, struct sv line, struct err *e)
+static enum st take_line(struct capsule_run *r, struct sv line, struct err *e)
 {
     struct node *map;
     TRY(json_parse(r->a, "the replay's answer", line, NULL, &map, e));
@@ -255,7 +255,7 @@ static enum st take_line(struct run *r, struct sv line, struct err *e)
  * times of a class are up to five: warm, cold with the writes alone, repeated, its sets. */
 enum { TIMES_OF_CLASS = 5 };
 
-static double asked_s(const struct run *r, double times)
+static double asked_s(const struct capsule_run *r, double times)
 {
     return times * (double)r->order.samples * r->order.sample_s;
 }
@@ -266,7 +266,7 @@ static int64_t after_s(int64_t from_ns, double s)
 }
 
 /* Until when all must be over. */
-static int64_t whole_until_ns(const struct run *r)
+static int64_t whole_until_ns(const struct capsule_run *r)
 {
     const double limit_s = r->p->limits.total_s;
     const double loops = r->out->n_held ? (double)r->out->n_held + 1 : 0;
@@ -277,7 +277,7 @@ static int64_t whole_until_ns(const struct run *r)
 }
 
 /* Until when what was begun must have ended. */
-static int64_t step_until_ns(const struct run *r)
+static int64_t step_until_ns(const struct capsule_run *r)
 {
     const double limit_s = r->p->limits.kernel_s;
     if (limit_s <= 0 || (r->at_class < 0 && r->at_repeated < 0 && !r->at_nodes))
@@ -288,7 +288,7 @@ static int64_t step_until_ns(const struct run *r)
 
 static void show_progress(void *self)
 {
-    struct run *r = self;
+    struct capsule_run *r = self;
     const bool hold = r->order.hold;
     const struct replay_kernels *k = &r->out->kernels;
     const int64_t at = r->at_class >= 0 ? r->at_class : r->at_repeated;
@@ -304,7 +304,7 @@ static void show_progress(void *self)
 }
 
 /* Reads until it ends. */
-static enum st read_answers(struct run *r, struct process *p, struct err *e)
+static enum st read_answers(struct capsule_run *r, struct process *p, struct err *e)
 {
     struct answers a = {.p = p, .stop = r->p->limits.stop, .tick = show_progress, .self = r};
     struct sv line;
@@ -342,7 +342,7 @@ static enum st how_it_ended(const struct process *p, struct err *e)
                    WEXITSTATUS(p->status));
 }
 
-static enum st run_once(struct run *r, struct err *e)
+static enum st run_once(struct capsule_run *r, struct err *e)
 {
     struct buf order = {0};
     struct process p;
@@ -365,7 +365,7 @@ static enum st run_once(struct run *r, struct err *e)
 
 /* First without random addresses. Where some are taken so, again and again with a layout drawn
  * anew. */
-static enum st run_placed(struct run *r, struct err *e)
+static enum st run_placed(struct capsule_run *r, struct err *e)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
         place_randomise(i > 0);
@@ -381,7 +381,7 @@ static enum st run_placed(struct run *r, struct err *e)
 }
 
 /* The class that failed alone, or whose loop did; -1 = none, or several. */
-static int64_t failed_class(const struct run *r)
+static int64_t failed_class(const struct capsule_run *r)
 {
     if (r->at_class < 0 || r->order.dispatch >= 0)
         return -1;
@@ -393,7 +393,7 @@ static int64_t failed_class(const struct run *r)
 }
 
 /* Alone, but behind what comes before it: an index that it reads is there then. */
-static bool try_in_front(struct run *r, const struct err *e)
+static bool try_in_front(struct capsule_run *r, const struct err *e)
 {
     const int64_t class = failed_class(r);
     const size_t n = r->out->kernels.n;
@@ -419,7 +419,7 @@ static bool try_in_front(struct run *r, const struct err *e)
 
 /* A region that counts in its memory runs a few times and then out of it: once more, with the
  * memory put back between samples. */
-static bool try_again(struct run *r, const struct err *e)
+static bool try_again(struct capsule_run *r, const struct err *e)
 {
     const bool repeats = r->order.time || r->order.hold;
     if (r->order.again || !repeats || !r->out->loaded || r->order.verify ||
@@ -434,7 +434,7 @@ static bool try_again(struct run *r, const struct err *e)
 }
 
 /* What was tried for a class that fails all the same does not stay for the others. */
-static void take_back_tries(struct run *r)
+static void take_back_tries(struct capsule_run *r)
 {
     const int64_t class = failed_class(r);
     if (r->order.again && class >= 0 && r->again_for == class)
@@ -444,7 +444,7 @@ static void take_back_tries(struct run *r)
 }
 
 /* Whether to go on after a loop that fails alone. The region's, loop 0, must run. */
-static bool skip_loop(struct run *r, const struct err *e)
+static bool skip_loop(struct capsule_run *r, const struct err *e)
 {
     if (r->at_class < 1 || (size_t)r->at_class >= r->out->n_held || e->st != ST_DEVICE)
         return false;
@@ -457,7 +457,7 @@ static bool skip_loop(struct run *r, const struct err *e)
 }
 
 /* Whether to go on after a class that fails alone, without it. */
-static bool skip_class(struct run *r, const struct err *e)
+static bool skip_class(struct capsule_run *r, const struct err *e)
 {
     if (r->order.hold || r->at_class < 0 || (size_t)r->at_class >= r->out->kernels.n ||
         e->st != ST_DEVICE || r->order.dispatch >= 0)
@@ -471,7 +471,7 @@ static bool skip_class(struct run *r, const struct err *e)
 }
 
 /* Repeated in its places, a class may leave what those behind it fail on: its times alone stay. */
-static bool skip_repeated(struct run *r, const struct err *e)
+static bool skip_repeated(struct capsule_run *r, const struct err *e)
 {
     if (r->at_repeated < 0 || (size_t)r->at_repeated >= r->out->kernels.n || e->st != ST_DEVICE)
         return false;
@@ -481,7 +481,7 @@ static bool skip_repeated(struct run *r, const struct err *e)
 }
 
 /* All kinds are measured when times inside the region are taken. */
-static bool skip_nodes(struct run *r, const struct err *e)
+static bool skip_nodes(struct capsule_run *r, const struct err *e)
 {
     struct replay_region *region = &r->out->region;
     if (!r->at_nodes || e->st != ST_DEVICE)
@@ -497,7 +497,7 @@ static bool skip_nodes(struct run *r, const struct err *e)
 }
 
 /* The limit of the whole came: what was measured until then stays. */
-static bool leave_rest(struct run *r, const struct err *e)
+static bool leave_rest(struct capsule_run *r, const struct err *e)
 {
     struct replay_kernels *k = &r->out->kernels;
     if (!r->is_over || r->order.hold || r->out->region.time.n == 0)
@@ -512,7 +512,7 @@ static bool leave_rest(struct run *r, const struct err *e)
 }
 
 /* Goes on after what fails alone, without it. */
-static enum st run_all(struct run *r, struct err *e)
+static enum st run_all(struct capsule_run *r, struct err *e)
 {
     for (;;) {
         if (run_placed(r, e) == ST_OK)
@@ -575,7 +575,7 @@ enum st replay_trial(struct arena *a, const char *dir, int gpu, const struct rep
 }
 
 /* A region that fails is what a trial is there to find. */
-static enum st judge_trial(struct run *r, struct err *e)
+static enum st judge_trial(struct capsule_run *r, struct err *e)
 {
     struct buf text = {0};
     if (!r->out->loaded || e->st != ST_DEVICE)
@@ -591,7 +591,7 @@ static enum st judge_trial(struct run *r, struct err *e)
 enum st replay_capsule(struct arena *a, const struct replay_capsule_params *p,
                        struct replay_report *out, struct err *e)
 {
-    struct run r = {.a = a, .p = p, .order = order_of(a, p), .out = out, .again_for = -1};
+    struct capsule_run r = {.a = a, .p = p, .order = order_of(a, p), .out = out, .again_for = -1};
     *out = (struct replay_report){0};
     if (p->task == REPLAY_HOLD) {
         out->n_held = 1 + p->n_alone + (p->n_pooled > 0);

@@ -6,20 +6,20 @@
 #include "gpu/abi/cuda.h"
 
 /* A step whose end others may wait for. count: number of the step in its lane, from 1. */
-struct mark {
+struct step_mark {
     uint32_t step, lane, count; /* count 0 = nothing to wait for */
 };
 
-struct builder {
+struct program_builder {
     const struct capsule *c;
     size_t from;
     VEC(struct program_step) steps;
     uint32_t n_lanes, n_events, lanes; /* in use; room */
     uint32_t *count;                   /* [lanes] steps so far */
     uint32_t *known;                   /* [lanes * lanes] of [waiter][waited for] */
-    struct mark *outside;              /* [n_ops] when an operation is done, as seen from outside */
-    struct mark *inside;               /* [n_ops] of its own step */
-    struct mark *tail, *synced;        /* [n_streams] */
+    struct step_mark *outside;         /* [n_ops] when an operation is done, as seen from outside */
+    struct step_mark *inside;          /* [n_ops] of its own step */
+    struct step_mark *tail, *synced;   /* [n_streams] */
     uint32_t legacy;                   /* stream, CAPSULE_NONE = none */
     /* the graph launch at hand */
     uint32_t graph_lanes[PROGRAM_BRANCHES + 1], n_graph_lanes;
@@ -31,15 +31,16 @@ bool program_is_work(const struct capsule_op *op)
     return op->kind == CAPSULE_LAUNCH || op->kind == CAPSULE_COPY || op->kind == CAPSULE_SET;
 }
 
-static struct mark push(struct builder *b, enum program_kind kind, uint32_t lane, uint32_t item)
+static struct step_mark push(struct program_builder *b, enum program_kind kind, uint32_t lane,
+                             uint32_t item)
 {
     const uint32_t step = (uint32_t)b->steps.n;
     vec_push(&b->steps, (struct program_step){
                             .kind = kind, .lane = lane, .item = item, .event = CAPSULE_NONE});
-    return (struct mark){step, lane, ++b->count[lane]};
+    return (struct step_mark){step, lane, ++b->count[lane]};
 }
 
-static void wait_for(struct builder *b, uint32_t lane, struct mark m)
+static void wait_for(struct program_builder *b, uint32_t lane, struct step_mark m)
 {
     uint32_t *known = &b->known[lane * b->lanes + m.lane];
     if (m.count == 0 || m.lane == lane || *known >= m.count)
@@ -50,13 +51,13 @@ static void wait_for(struct builder *b, uint32_t lane, struct mark m)
     *known = m.count;
 }
 
-static bool is_blocking(const struct builder *b, uint32_t stream)
+static bool is_blocking(const struct program_builder *b, uint32_t stream)
 {
     return !(b->c->streams[stream].flags & CAPSULE_STREAM_NON_BLOCKING);
 }
 
 /* What every operation of a stream waits for besides that stream. */
-static void wait_in_order(struct builder *b, uint32_t stream)
+static void wait_in_order(struct program_builder *b, uint32_t stream)
 {
     for (uint32_t t = 0; t < b->c->n_streams; t++) {
         wait_for(b, stream, b->synced[t]);
@@ -67,18 +68,18 @@ static void wait_in_order(struct builder *b, uint32_t stream)
         wait_for(b, stream, b->tail[b->legacy]);
 }
 
-static struct mark point(struct builder *b, uint32_t lane)
+static struct step_mark point(struct program_builder *b, uint32_t lane)
 {
     return push(b, PROGRAM_POINT, lane, CAPSULE_NONE);
 }
 
-static void keep_newer(struct mark *m, struct mark other)
+static void keep_newer(struct step_mark *m, struct step_mark other)
 {
     if (other.count > m->count)
         *m = other;
 }
 
-static void sync_with(struct builder *b, const struct capsule_op *op)
+static void sync_with(struct program_builder *b, const struct capsule_op *op)
 {
     if (op->kind == CAPSULE_SYNC_OP) {
         if (op->item >= b->from && op->item != CAPSULE_NONE)
@@ -105,7 +106,7 @@ static bool starts_early(const struct capsule *c, const struct capsule_op *op)
     return false;
 }
 
-static void add_plain(struct builder *b, size_t i)
+static void add_plain(struct program_builder *b, size_t i)
 {
     const struct capsule_op *op = &b->c->ops[i];
     if (op->kind == CAPSULE_SYNC || op->kind == CAPSULE_SYNC_OP) {
@@ -130,7 +131,8 @@ static void add_plain(struct builder *b, size_t i)
 
 /* The lane, by its number in graph_lanes, whose last operation is one that i waits for; preferably
  * one after which it may start early. */
-static uint32_t lane_to_go_on(const struct builder *b, const struct capsule_op *op, bool *early)
+static uint32_t lane_to_go_on(const struct program_builder *b, const struct capsule_op *op,
+                              bool *early)
 {
     uint32_t found = CAPSULE_NONE;
     *early = false;
@@ -148,7 +150,7 @@ static uint32_t lane_to_go_on(const struct builder *b, const struct capsule_op *
     return found;
 }
 
-static uint32_t new_lane(struct builder *b)
+static uint32_t new_lane(struct program_builder *b)
 {
     const uint32_t extra = b->n_graph_lanes - 1; /* the first is the stream's */
     if (extra == PROGRAM_BRANCHES)
@@ -161,7 +163,7 @@ static uint32_t new_lane(struct builder *b)
     return b->n_graph_lanes++;
 }
 
-static void add_node(struct builder *b, size_t i, struct mark entry)
+static void add_node(struct program_builder *b, size_t i, struct step_mark entry)
 {
     const struct capsule_op *op = &b->c->ops[i];
     bool early;
@@ -179,7 +181,7 @@ static void add_node(struct builder *b, size_t i, struct mark entry)
 }
 
 /* Returns the operation after the launch. */
-static size_t add_graph(struct builder *b, size_t i, size_t to)
+static size_t add_graph(struct program_builder *b, size_t i, size_t to)
 {
     const uint32_t graph = b->c->ops[i].graph, s = b->c->ops[i].stream;
     const size_t first = i;
@@ -187,7 +189,7 @@ static size_t add_graph(struct builder *b, size_t i, size_t to)
     b->last_op[0] = CAPSULE_NONE;
     b->n_graph_lanes = 1;
     wait_in_order(b, s);
-    const struct mark entry = point(b, s);
+    const struct step_mark entry = point(b, s);
     for (; i < to && b->c->ops[i].graph == graph; i++)
         add_node(b, i, entry);
     for (uint32_t l = 1; l < b->n_graph_lanes; l++) {
@@ -203,17 +205,17 @@ static size_t add_graph(struct builder *b, size_t i, size_t to)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static void prepare(struct builder *b, struct arena *a)
+static void prepare(struct program_builder *b, struct arena *a)
 {
     const size_t streams = b->c->n_streams, ops = b->c->n_ops;
     b->n_lanes = (uint32_t)streams;
     b->lanes = (uint32_t)streams + PROGRAM_BRANCHES;
     b->count = arena_array(a, uint32_t, b->lanes);
     b->known = arena_array(a, uint32_t, (size_t)b->lanes * b->lanes);
-    b->outside = arena_array(a, struct mark, ops);
-    b->inside = arena_array(a, struct mark, ops);
-    b->tail = arena_array(a, struct mark, streams);
-    b->synced = arena_array(a, struct mark, streams);
+    b->outside = arena_array(a, struct step_mark, ops);
+    b->inside = arena_array(a, struct step_mark, ops);
+    b->tail = arena_array(a, struct step_mark, streams);
+    b->synced = arena_array(a, struct step_mark, streams);
     b->legacy = CAPSULE_NONE;
     for (uint32_t t = 0; t < streams; t++)
         if (b->c->streams[t].flags & CAPSULE_STREAM_LEGACY)
@@ -224,7 +226,7 @@ void program_build(struct arena *a, const struct capsule *c, size_t from, size_t
                    struct program *out)
 {
     struct arena *scratch = arena_new();
-    struct builder b = {.c = c, .from = from};
+    struct program_builder b = {.c = c, .from = from};
     prepare(&b, scratch);
     for (size_t i = from; i < to;)
         if (c->ops[i].graph)

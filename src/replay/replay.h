@@ -10,12 +10,13 @@
  * (replay/verify.h), and times the region, and each of its classes of operations alone and inside
  * it (replay/measure.h, replay/node_times.h).
  *
- * Times are those of replay/timing.h, files those of replay/files.h. Texts live in the arena. */
+ * Times are those of replay/timing.h, files those of replay/timing_files.h. Texts live in the
+ * arena. */
 #ifndef REPLAY_REPLAY_H
 #define REPLAY_REPLAY_H
 
 #include "gpu/watch.h"
-#include "replay/files.h"
+#include "replay/timing_files.h"
 
 struct replay_params {
     int gpu; /* ordinal */

@@ -6,7 +6,7 @@
 #include "gpu/matmul.h"
 #include "replay/replay.h"
 
-struct session {
+struct replay_session {
     struct arena *a;
     const struct replay_params *p;
     struct gpu g;
@@ -18,12 +18,12 @@ struct session {
 };
 
 /* Half of what is free: the other half is room for what the libraries load. */
-static bool fits(const struct session *s, double bytes)
+static bool fits(const struct replay_session *s, double bytes)
 {
     return bytes <= (double)s->g.free_bytes / 2;
 }
 
-static const char *too_large(struct session *s, double bytes)
+static const char *too_large(struct replay_session *s, double bytes)
 {
     char wanted[STR_BYTES_MAX], free_text[STR_BYTES_MAX];
     str_from_bytes(wanted, bytes < 9e18 ? (int64_t)bytes : INT64_MAX);
@@ -31,8 +31,8 @@ static const char *too_large(struct session *s, double bytes)
     return arena_printf(s->a, "it needs %s of device memory, and %s are free", wanted, free_text);
 }
 
-static enum st time_both(struct session *s, timer_step *step, void *self, struct timing *warm,
-                         struct timing *cold, struct err *e)
+static enum st time_both(struct replay_session *s, timer_step *step, void *self,
+                         struct timing *warm, struct timing *cold, struct err *e)
 {
     TRY(timer_warm(&s->timer, step, self, 1, warm, e));
     return s->p->cold ? timer_cold(&s->timer, step, self, 1, cold, e) : ST_OK;
@@ -63,7 +63,7 @@ static enum copy_kind kind_of(const char *name)
 }
 
 struct copy {
-    struct session *s;
+    struct replay_session *s;
     enum copy_kind kind;
     size_t bytes;
     CUdeviceptr to, from;
@@ -89,7 +89,8 @@ static enum st step_copy(void *self, int64_t i, CUstream stream, struct err *e)
     return gpu_fill(g, c->to, 0, c->bytes, stream, e);
 }
 
-static enum st time_copy(struct session *s, struct copy *c, struct replay_kernel *k, struct err *e)
+static enum st time_copy(struct replay_session *s, struct copy *c, struct replay_kernel *k,
+                         struct err *e)
 {
     const struct gpu *g = &s->g;
     const bool to = c->kind != TO_HOST, from = c->kind == TO_HOST || c->kind == ON_DEVICE;
@@ -102,7 +103,7 @@ static enum st time_copy(struct session *s, struct copy *c, struct replay_kernel
     return time_both(s, step_copy, c, &k->warm, &k->cold, e);
 }
 
-static enum st measure_copy(struct session *s, const struct replay_signature *from,
+static enum st measure_copy(struct replay_session *s, const struct replay_signature *from,
                             struct replay_kernel *k, struct err *e)
 {
     struct copy c = {.s = s, .kind = kind_of(from->name), .bytes = (size_t)from->bytes};
@@ -159,22 +160,22 @@ static bool type_of(const char *dtype, enum gpu_matmul_type *out)
     return false;
 }
 
-struct product {
-    struct session *s;
+struct timed_product {
+    struct replay_session *s;
     struct gpu_matmul m;
     struct gpu_matmul_buffers at;
 };
 
 static enum st step_product(void *self, int64_t i, CUstream stream, struct err *e)
 {
-    struct product *p = self;
+    struct timed_product *p = self;
     (void)i;
     return gpu_matmul_run(&p->s->blas, &p->m, &p->at, stream, e);
 }
 
 /* Numbers between -1 and 1 of all magnitudes that matter: how much power a product draws, and under
  * a power cap how long it takes, depends on its data. */
-static enum st fill_numbers(struct session *s, CUdeviceptr at, size_t bytes,
+static enum st fill_numbers(struct replay_session *s, CUdeviceptr at, size_t bytes,
                             enum gpu_matmul_type type, struct err *e)
 {
     enum { TILE = 1 << 20 };
@@ -198,10 +199,10 @@ static enum st fill_numbers(struct session *s, CUdeviceptr at, size_t bytes,
     return gpu_stream_wait(&s->g, s->timer.stream, e);
 }
 
-static enum st time_product(struct product *p, const struct gpu_matmul_shape *shape,
+static enum st time_product(struct timed_product *p, const struct gpu_matmul_shape *shape,
                             struct timing *warm, struct timing *cold, struct err *e)
 {
-    struct session *s = p->s;
+    struct replay_session *s = p->s;
     const size_t element = gpu_matmul_type_bytes(shape->type);
     const size_t w = (size_t)(shape->m * shape->k) * element;
     const size_t x = (size_t)(shape->rows * shape->k) * element;
@@ -215,11 +216,11 @@ static enum st time_product(struct product *p, const struct gpu_matmul_shape *sh
 }
 
 /* *why is set instead where cuBLASLt does not do this product. */
-static enum st measure_product(struct session *s, const struct replay_product *from,
+static enum st measure_product(struct replay_session *s, const struct replay_product *from,
                                struct timing *warm, struct timing *cold, const char **why,
                                struct err *e)
 {
-    struct product p = {.s = s};
+    struct timed_product p = {.s = s};
     struct gpu_matmul_shape shape = {.rows = from->m, .m = from->n, .k = from->k};
     if (!type_of(from->dtype, &shape.type)) {
         *why = from->dtype ? arena_printf(s->a, "products of type %s are not measured", from->dtype)
@@ -264,7 +265,7 @@ static void add_weighted(struct timing *sum, const struct timing *t, double weig
     sum->end_wall_ns = t->end_wall_ns;
 }
 
-static void open_blas(struct session *s, struct err *e)
+static void open_blas(struct replay_session *s, struct err *e)
 {
     if (s->has_blas || s->no_blas)
         return;
@@ -277,7 +278,7 @@ static void open_blas(struct session *s, struct err *e)
 }
 
 /* A kernel that does products of several shapes: the mean of one, by their counts. */
-static enum st measure_products(struct session *s, const struct replay_signature *from,
+static enum st measure_products(struct replay_session *s, const struct replay_signature *from,
                                 struct replay_kernel *k, struct err *e)
 {
     struct timing warm = {0}, cold = {0};
@@ -307,7 +308,7 @@ static enum st measure_products(struct session *s, const struct replay_signature
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static enum st measure(struct session *s, const struct replay_signature *from,
+static enum st measure(struct replay_session *s, const struct replay_signature *from,
                        struct replay_kernel *k, struct err *e)
 {
     switch (from->tier) {
@@ -321,7 +322,7 @@ static enum st measure(struct session *s, const struct replay_signature *from,
     }
 }
 
-static enum st measure_all(struct session *s, const struct replay_signatures *in,
+static enum st measure_all(struct replay_session *s, const struct replay_signatures *in,
                            struct replay_outcome *out, struct err *e)
 {
     struct progress progress;
@@ -345,7 +346,7 @@ static enum st measure_all(struct session *s, const struct replay_signatures *in
 enum st replay_signatures(struct arena *a, const struct replay_signatures *in,
                           const struct replay_params *p, struct replay_outcome *out, struct err *e)
 {
-    struct session s = {.a = a, .p = p};
+    struct replay_session s = {.a = a, .p = p};
     char uuid[GPU_UUID_TEXT];
     *out = (struct replay_outcome){0};
     out->kernels.n = in->n;

@@ -6,7 +6,7 @@
 
 enum { POINTS = 16, RUNS = 3 };
 
-struct pass {
+struct search_pass {
     struct load *l;
     const struct source_params *params;
     const uint32_t *ops; /* [n_ops] of the program, in its order */
@@ -23,7 +23,7 @@ static enum st stopped(const struct source_params *p, struct err *e)
 }
 
 /* Up to so many in (low, high], high among them. */
-static void spread(struct pass *x, int64_t low, int64_t high)
+static void spread(struct search_pass *x, int64_t low, int64_t high)
 {
     const int64_t between = high - low,
                   most = (int64_t)(x->params->points ? x->params->points : POINTS);
@@ -35,7 +35,7 @@ static void spread(struct pass *x, int64_t low, int64_t high)
 
 static enum st take_digests(void *self, size_t op, struct err *e)
 {
-    struct pass *x = self;
+    struct search_pass *x = self;
     if (x->at == x->n_points || x->ops[x->points[x->at]] != op)
         return ST_OK;
     TRY(stopped(x->params, e));
@@ -48,8 +48,8 @@ static enum st take_digests(void *self, size_t op, struct err *e)
     return ST_OK;
 }
 
-static enum st replay_to(struct pass *x, enum st (*look)(void *self, size_t op, struct err *e),
-                         struct err *e)
+static enum st replay_to(struct search_pass *x,
+                         enum st (*look)(void *self, size_t op, struct err *e), struct err *e)
 {
     struct program p;
     TRY(stopped(x->params, e));
@@ -60,7 +60,7 @@ static enum st replay_to(struct pass *x, enum st (*look)(void *self, size_t op, 
 }
 
 /* The first point at which a run differs from the first run; n_points = none. */
-static enum st first_apart(struct pass *x, size_t *out, struct err *e)
+static enum st first_apart(struct search_pass *x, size_t *out, struct err *e)
 {
     const size_t row = x->params->n_pages;
     uint64_t *of_first = x->digests + x->n_points * row, *of_run = x->digests;
@@ -77,7 +77,7 @@ static enum st first_apart(struct pass *x, size_t *out, struct err *e)
     return st;
 }
 
-static enum st narrow(struct pass *x, struct source *out, struct err *e)
+static enum st narrow(struct search_pass *x, struct source *out, struct err *e)
 {
     int64_t low = -1, high = (int64_t)x->n_ops - 1;
     do {
@@ -95,12 +95,12 @@ static enum st narrow(struct pass *x, struct source *out, struct err *e)
     return ST_OK;
 }
 
-static void open_pass(struct pass *x, struct load *l, const struct program *p,
+static void open_pass(struct search_pass *x, struct load *l, const struct program *p,
                       const struct source_params *params)
 {
     uint32_t *ops = arena_array(l->a, uint32_t, p->n_ops);
     const size_t points = params->points ? params->points : POINTS;
-    *x = (struct pass){.l = l, .params = params, .ops = ops};
+    *x = (struct search_pass){.l = l, .params = params, .ops = ops};
     for (size_t s = 0; s < p->n; s++)
         if (p->steps[s].kind == PROGRAM_OP)
             ops[x->n_ops++] = p->steps[s].item;
@@ -111,7 +111,7 @@ static void open_pass(struct pass *x, struct load *l, const struct program *p,
 enum st source_find(struct load *l, const struct program *p, const struct source_params *params,
                     struct source *out, struct err *e)
 {
-    struct pass x;
+    struct search_pass x;
     *out = (struct source){0};
     if (p->n_ops == 0)
         return ST_OK;
@@ -127,7 +127,7 @@ enum st source_find(struct load *l, const struct program *p, const struct source
 /* ---- what is written on the way -------------------------------------------------------------- */
 
 struct rewritten {
-    struct pass x;
+    struct search_pass x;
     struct capsule_memory_reader *memory;
     unsigned char *was;
     unsigned char **seen; /* [n_pages] a bit for each byte; NULL = none */

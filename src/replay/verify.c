@@ -13,7 +13,7 @@ enum { MOST_REPLAYS = VERIFY_REPLAYS, LEAST_REPLAYS = 3, MOST_DIFFERENT = 16 << 
 static const unsigned char fills[] = {0x00, 0xff, 0x5a, 0xa5, 0x33, 0xcc, 0x0f, 0xf0};
 
 /* A stretch of memory with what it should hold: part of a piece of the capsule. */
-struct stretch {
+struct verified_stretch {
     uint64_t at, bytes;
     const struct capsule_page *piece;
     bool after;
@@ -34,7 +34,7 @@ struct verifier {
     struct load *l;
     const struct verify_params *params;
     struct verified *out;
-    VEC(struct stretch) stretches;
+    VEC(struct verified_stretch) stretches;
     struct capsule_memory_reader *memory, *after;
     unsigned char *expected, *actual; /* of CAPSULE_PAGE_BYTES */
     struct different_list different[MOST_REPLAYS];
@@ -45,7 +45,7 @@ struct verifier {
 
 static int by_address(const void *x, const void *y)
 {
-    const struct stretch *a = x, *b = y;
+    const struct verified_stretch *a = x, *b = y;
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
@@ -60,11 +60,11 @@ static void add_kept(struct verifier *v, const struct capsule_page *p, uint64_t 
             x->address >= to)
             continue;
         if (x->address > from)
-            vec_push(&v->stretches, (struct stretch){from, x->address - from, p, false});
+            vec_push(&v->stretches, (struct verified_stretch){from, x->address - from, p, false});
         from = end;
     }
     if (from < to)
-        vec_push(&v->stretches, (struct stretch){from, to - from, p, false});
+        vec_push(&v->stretches, (struct verified_stretch){from, to - from, p, false});
 }
 
 static void plan(struct verifier *v)
@@ -73,7 +73,7 @@ static void plan(struct verifier *v)
     size_t k = 0;
     for (size_t i = 0; i < c->n_after; i++) {
         const struct capsule_page *p = &c->after[i];
-        vec_push(&v->stretches, (struct stretch){p->address, p->bytes, p, true});
+        vec_push(&v->stretches, (struct verified_stretch){p->address, p->bytes, p, true});
         v->out->changed += p->bytes;
     }
     for (size_t i = 0; i < c->n_pages; i++) {
@@ -137,7 +137,7 @@ static void compare_bytes(struct verifier *v, uint64_t at, size_t n)
     }
 }
 
-static enum st compare_stretch(struct verifier *v, const struct stretch *s, struct err *e)
+static enum st compare_stretch(struct verifier *v, const struct verified_stretch *s, struct err *e)
 {
     const struct capsule_page *p = s->piece;
     TRY(load_read(v->l, s->at, v->actual, s->bytes, e));
@@ -222,9 +222,9 @@ static bool next_byte(const struct verifier *v, size_t at[MOST_REPLAYS], struct 
     return any;
 }
 
-enum kind { UNDEFINED, VARIES, ALIKE };
+enum verify_kind { UNDEFINED, VARIES, ALIKE };
 
-static enum kind kind_of(const struct verifier *v, const struct byte *b)
+static enum verify_kind kind_of(const struct verifier *v, const struct byte *b)
 {
     bool varies = false, untouched = true;
     for (int r = 0; r < v->replays; r++) {
@@ -347,7 +347,8 @@ static void settle(struct verifier *v, const struct writers_byte *bytes, size_t 
     v->out->more_writers = writers - v->out->n_writers;
 }
 
-static struct writers_byte to_follow(const struct verifier *v, const struct byte *b, enum kind kind)
+static struct writers_byte to_follow(const struct verifier *v, const struct byte *b,
+                                     enum verify_kind kind)
 {
     struct writers_byte out = {
         .at = b->at, .usual = b->actual[0], .other = b->expected, .varies = kind == VARIES};
@@ -364,7 +365,7 @@ static enum st explain(struct verifier *v, const struct program *p, struct err *
     size_t at[MOST_REPLAYS] = {0}, followed = 0;
     struct byte b = {0};
     while (next_byte(v, at, &b)) {
-        const enum kind kind = kind_of(v, &b);
+        const enum verify_kind kind = kind_of(v, &b);
         v->out->undefined += kind == UNDEFINED;
         v->out->nondeterministic += kind == VARIES;
         if (kind == UNDEFINED)

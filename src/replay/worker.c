@@ -47,7 +47,7 @@ static const struct field timing_rows[] = {
 };
 const struct fields worker_timing_fields = FIELDS(struct timing, timing_rows);
 
-struct worker {
+struct replay_worker {
     struct arena *a;
     struct worker_order order;
     const volatile sig_atomic_t *stop;
@@ -66,7 +66,7 @@ struct worker {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void answer(struct worker *w, const char *key, struct node *value)
+static void answer(struct replay_worker *w, const char *key, struct node *value)
 {
     struct node *map = node_new(w->a, NODE_MAP);
     struct buf text = {0};
@@ -77,7 +77,7 @@ static void answer(struct worker *w, const char *key, struct node *value)
     buf_free(&text);
 }
 
-static void answer_error(struct worker *w, const struct err *e)
+static void answer_error(struct replay_worker *w, const struct err *e)
 {
     struct node *map = node_new(w->a, NODE_MAP);
     struct node *list = node_put(w->a, map, "causes", node_new(w->a, NODE_LIST));
@@ -88,7 +88,7 @@ static void answer_error(struct worker *w, const struct err *e)
     answer(w, "error", map);
 }
 
-static struct node *timing_node(struct worker *w, const struct timing *t)
+static struct node *timing_node(struct replay_worker *w, const struct timing *t)
 {
     return fields_node(w->a, &worker_timing_fields, t);
 }
@@ -134,7 +134,7 @@ static bool mostly_graphs(const struct capsule *c)
     return 2 * in_graphs > work;
 }
 
-static void answer_loaded(struct worker *w)
+static void answer_loaded(struct replay_worker *w)
 {
     struct arena *a = w->a;
     const struct gpu_device *d = &w->load.g.facts;
@@ -165,7 +165,7 @@ static struct node *apart_node(struct arena *a, const struct verified *v,
 }
 
 /* An operation by its number and name. */
-static struct node *op_node(struct worker *w, size_t op)
+static struct node *op_node(struct replay_worker *w, size_t op)
 {
     struct node *n = node_new(w->a, NODE_MAP);
     node_put(w->a, n, "dispatch", node_int(w->a, (int64_t)op));
@@ -173,7 +173,7 @@ static struct node *op_node(struct worker *w, size_t op)
     return n;
 }
 
-static struct node *source_node(struct worker *w, const struct source *s)
+static struct node *source_node(struct replay_worker *w, const struct source *s)
 {
     if (!s->found)
         return node_new(w->a, NODE_NULL);
@@ -182,7 +182,7 @@ static struct node *source_node(struct worker *w, const struct source *s)
     return n;
 }
 
-static struct node *writers_node(struct worker *w, const struct verified *v)
+static struct node *writers_node(struct replay_worker *w, const struct verified *v)
 {
     struct node *list = node_new(w->a, NODE_LIST);
     for (size_t i = 0; i < v->n_writers; i++) {
@@ -196,7 +196,7 @@ static struct node *writers_node(struct worker *w, const struct verified *v)
     return list;
 }
 
-static void answer_verified(struct worker *w, const struct verified *v)
+static void answer_verified(struct replay_worker *w, const struct verified *v)
 {
     static const char *const verdicts[] = {[VERIFY_SAME] = "same",
                                            [VERIFY_WRONG] = "wrong",
@@ -229,7 +229,7 @@ static void answer_verified(struct worker *w, const struct verified *v)
     answer(w, "verified", n);
 }
 
-static struct node *conditions_node(struct worker *w)
+static struct node *conditions_node(struct replay_worker *w)
 {
     const struct gpu_conditions c = gpu_watch_take(w->watch);
     struct node *n = node_new(w->a, NODE_MAP);
@@ -245,7 +245,7 @@ static struct node *conditions_node(struct worker *w)
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-static enum st do_trial(struct worker *w, struct err *e)
+static enum st do_trial(struct replay_worker *w, struct err *e)
 {
     TRY(load_restore(&w->load, 0, e));
     TRY(issue_serial(&w->load, &w->program, NULL, NULL, e));
@@ -253,7 +253,7 @@ static enum st do_trial(struct worker *w, struct err *e)
     return ST_OK;
 }
 
-static enum st do_verify(struct worker *w, struct err *e)
+static enum st do_verify(struct replay_worker *w, struct err *e)
 {
     const struct verify_params p = {.streams = w->order.streams,
                                     .tolerance = w->order.tolerance,
@@ -265,7 +265,7 @@ static enum st do_verify(struct worker *w, struct err *e)
     return ST_OK;
 }
 
-static enum st time_repeated(struct worker *w, size_t i, double region_s,
+static enum st time_repeated(struct replay_worker *w, size_t i, double region_s,
                              const struct measured_class *alone, struct err *e)
 {
     struct timing repeated;
@@ -278,7 +278,7 @@ static enum st time_repeated(struct worker *w, size_t i, double region_s,
     return ST_OK;
 }
 
-static enum st time_class(struct worker *w, size_t i, double region_s, struct err *e)
+static enum st time_class(struct replay_worker *w, size_t i, double region_s, struct err *e)
 {
     struct measured_class alone;
     struct node *n = node_new(w->a, NODE_MAP);
@@ -298,7 +298,7 @@ typedef enum st times_of(struct load *l, struct issue *i, double *op_s, const ch
                          struct err *e);
 
 /* Mean of one of each class, and the sum of all. */
-static enum st do_nodes(struct worker *w, const char *key, times_of *of, struct err *e)
+static enum st do_nodes(struct replay_worker *w, const char *key, times_of *of, struct err *e)
 {
     const char *why;
     double *op_s = arena_array(w->a, double, w->capsule.n_ops), sum = 0;
@@ -323,13 +323,13 @@ static enum st do_nodes(struct worker *w, const char *key, times_of *of, struct 
 static enum st graph_alone(void *self, size_t i, CUgraphExec *out, int64_t *ops, const char **name,
                            struct err *e)
 {
-    struct worker *w = self;
+    struct replay_worker *w = self;
     *name = w->classes.p[i].mangled;
     return w->timed[i] ? measure_class_graph(&w->measure, i, out, ops, e) : ST_OK;
 }
 
 /* How long one of each class runs alone, without the gap to the next. */
-static enum st do_alone(struct worker *w, struct err *e)
+static enum st do_alone(struct replay_worker *w, struct err *e)
 {
     const char *why;
     double *alone_s = arena_array(w->a, double, w->classes.n + 1);
@@ -344,7 +344,7 @@ static enum st do_alone(struct worker *w, struct err *e)
 
 /* Where so many launches are wanted that the samples must be longer, a few short ones say how long.
  */
-static enum st time_region(struct worker *w, struct timing *out, struct err *e)
+static enum st time_region(struct replay_worker *w, struct timing *out, struct err *e)
 {
     struct timer_params *p = &w->measure.timer.p;
     const struct timer_params as_given = *p;
@@ -367,7 +367,7 @@ static enum st put_back(void *self, CUstream stream, struct err *e)
 }
 
 /* Memory is put back between samples where the region, or a class, cannot be repeated otherwise. */
-static void set_again(struct worker *w)
+static void set_again(struct replay_worker *w)
 {
     if (!w->order.again)
         return;
@@ -375,7 +375,7 @@ static void set_again(struct worker *w)
     w->measure.timer.before_self = &w->load;
 }
 
-static enum st do_time(struct worker *w, struct err *e)
+static enum st do_time(struct replay_worker *w, struct err *e)
 {
     const struct timer_params p = {
         .samples = w->order.samples, .sample_s = w->order.sample_s, .stop = w->stop};
@@ -413,7 +413,7 @@ static enum st do_time(struct worker *w, struct err *e)
 
 /* ---- loops for a sensor of power ------------------------------------------------------------- */
 
-static enum st check_loops(const struct worker *w, struct err *e)
+static enum st check_loops(const struct replay_worker *w, struct err *e)
 {
     const struct worker_order *o = &w->order;
     bool ok = true;
@@ -427,7 +427,7 @@ static enum st check_loops(const struct worker *w, struct err *e)
 }
 
 /* The operations of the pooled classes, in the order of the region. */
-static uint32_t *pooled_ops(struct worker *w, size_t *n)
+static uint32_t *pooled_ops(struct replay_worker *w, size_t *n)
 {
     bool *in = arena_array(w->a, bool, w->classes.n);
     uint32_t *ops = arena_array(w->a, uint32_t, w->capsule.n_ops);
@@ -440,7 +440,7 @@ static uint32_t *pooled_ops(struct worker *w, size_t *n)
     return ops;
 }
 
-static enum st hold_loop(struct worker *w, size_t loop, struct timing *out, struct err *e)
+static enum st hold_loop(struct replay_worker *w, size_t loop, struct timing *out, struct err *e)
 {
     const struct worker_order *o = &w->order;
     if (loop == 0) /* its window loses its edges (energy_trim) */
@@ -455,7 +455,7 @@ static enum st hold_loop(struct worker *w, size_t loop, struct timing *out, stru
     return measure_hold(&w->measure, ops, n, false, o->hold_s, out, e);
 }
 
-static enum st do_hold(struct worker *w, struct err *e)
+static enum st do_hold(struct replay_worker *w, struct err *e)
 {
     const struct worker_order *o = &w->order;
     const struct timer_params p = {.samples = o->samples, .sample_s = o->sample_s, .stop = w->stop};
@@ -481,7 +481,7 @@ static enum st do_hold(struct worker *w, struct err *e)
     return ST_OK;
 }
 
-static enum st do_extract(struct worker *w, struct err *e)
+static enum st do_extract(struct replay_worker *w, struct err *e)
 {
     struct extracted x;
     struct node *n = node_new(w->a, NODE_MAP);
@@ -495,7 +495,7 @@ static enum st do_extract(struct worker *w, struct err *e)
 }
 
 /* The operation alone: the only one of its class. */
-static void keep_dispatch(struct worker *w)
+static void keep_dispatch(struct replay_worker *w)
 {
     const uint32_t op = (uint32_t)w->order.dispatch;
     struct replay_class *k = &w->classes.p[w->classes.of[op]];
@@ -507,7 +507,7 @@ static void keep_dispatch(struct worker *w)
     w->classes.n = 1;
 }
 
-static enum st check_dispatch(const struct worker *w, struct err *e)
+static enum st check_dispatch(const struct replay_worker *w, struct err *e)
 {
     const int64_t i = w->order.dispatch;
     if (i < 0 || ((uint64_t)i < w->capsule.n_ops && program_is_work(&w->capsule.ops[i])))
@@ -519,7 +519,7 @@ static enum st check_dispatch(const struct worker *w, struct err *e)
                     w->capsule.n_ops ? w->capsule.n_ops - 1 : 0);
 }
 
-static enum st work(struct worker *w, struct err *e)
+static enum st work(struct replay_worker *w, struct err *e)
 {
     const struct worker_order *o = &w->order;
     char uuid[GPU_UUID_TEXT];
@@ -565,7 +565,7 @@ static enum st work(struct worker *w, struct err *e)
     return ST_OK;
 }
 
-static void close_all(struct worker *w)
+static void close_all(struct replay_worker *w)
 {
     gpu_watch_close(&w->watch);
     timer_close(&w->measure.timer);
@@ -577,7 +577,7 @@ static void close_all(struct worker *w)
 
 int replay_worker(const char *order, const volatile sig_atomic_t *stop)
 {
-    struct worker w = {.a = arena_new(), .stop = stop};
+    struct replay_worker w = {.a = arena_new(), .stop = stop};
     static struct err e; /* static because it is large */
     struct node *map;
     enum st st = json_parse(w.a, "the order", sv_of(order), NULL, &map, &e);

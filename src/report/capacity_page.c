@@ -71,13 +71,13 @@ static void tiles(struct arena *a, struct buf *out, const struct capacity_result
 
 /* ---- results of the probes ---------------------------------------------------------------- */
 
-struct point {
+struct page_point {
     double x, y;
 };
 
 static int by_x(const void *pa, const void *pb)
 {
-    const struct point *a = pa, *b = pb;
+    const struct page_point *a = pa, *b = pb;
     return (a->x > b->x) - (a->x < b->x);
 }
 
@@ -86,11 +86,11 @@ static struct svg_series seed_series(struct arena *a, const struct capacity_seed
                                      size_t place, double scale)
 {
     const size_t n = seed->n;
-    struct point *p = arena_array(a, struct point, n);
+    struct page_point *p = arena_array(a, struct page_point, n);
     double *x = arena_array(a, double, n), *y = arena_array(a, double, n);
     for (size_t i = 0; i < n; i++) {
         const void *field = (const char *)&seed->probes[i].r + place;
-        p[i] = (struct point){seed->probes[i].rate, scale * *(const double *)field};
+        p[i] = (struct page_point){seed->probes[i].rate, scale * *(const double *)field};
     }
     if (n > 0)
         qsort(p, n, sizeof *p, by_x);

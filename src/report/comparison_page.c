@@ -112,13 +112,13 @@ static void banner(struct arena *a, struct buf *out, const struct comparison_dat
 /* ---- the key table ------------------------------------------------------------------------- */
 
 /* Unit and decimals that suit all values of a metric: its smallest has three digits. */
-struct scale {
+struct unit_scale {
     const char *unit;
     double per_ns;
     int decimals;
 };
 
-static struct scale scale_of(const struct compare_cell cells[COMPARE_PERCENTILES])
+static struct unit_scale scale_of(const struct compare_cell cells[COMPARE_PERCENTILES])
 {
     double smallest = INFINITY;
     for (int p = 0; p < COMPARE_PERCENTILES; p++) {
@@ -126,17 +126,17 @@ static struct scale scale_of(const struct compare_cell cells[COMPARE_PERCENTILES
         smallest = r > 0 && r < smallest ? r : smallest;
         smallest = s > 0 && s < smallest ? s : smallest;
     }
-    struct scale scale = {"ms", 1e-6, 0};
+    struct unit_scale scale = {"ms", 1e-6, 0};
     if (smallest < 1e5)
-        scale = (struct scale){"µs", 1e-3, 0};
+        scale = (struct unit_scale){"µs", 1e-3, 0};
     else if (isfinite(smallest) && smallest >= 1e10)
-        scale = (struct scale){"s", 1e-9, 0};
+        scale = (struct unit_scale){"s", 1e-9, 0};
     double v = smallest * scale.per_ns;
     scale.decimals = v >= 1000 ? 0 : v >= 100 ? 1 : v >= 1 ? 2 : 3;
     return scale;
 }
 
-static void scaled(struct buf *out, double ns, const struct scale *s)
+static void scaled(struct buf *out, double ns, const struct unit_scale *s)
 {
     if (isnan(ns))
         buf_puts(out, "<td class=\"num none\">n/a</td>");
@@ -205,7 +205,7 @@ static void key_rows(struct buf *out, const struct comparison_data *d, enum metr
         [METRIC_E2E] = "arrival to last token",
     };
     const struct compare_cell *cells = d->c.metrics[m].cells;
-    struct scale s = scale_of(cells);
+    struct unit_scale s = scale_of(cells);
     buf_puts(out, "<tr class=\"group\"><th colspan=\"5\" scope=\"rowgroup\">");
     page_text(out, "%s", compare_metric_title(m));
     page_tag(out, "small", NULL, " %s, in %s", meaning[m], s.unit);

@@ -56,7 +56,7 @@ void page_client(struct arena *a, struct buf *out, const struct node *meta)
 
 /* ---- failures ---- */
 
-struct cause {
+struct failure_cause {
     const char *name, *message; /* of the first; NULL = none */
     int64_t first_ns;           /* arrival */
     size_t n;
@@ -64,7 +64,7 @@ struct cause {
 
 static int by_number(const void *pa, const void *pb)
 {
-    const struct cause *a = pa, *b = pb;
+    const struct failure_cause *a = pa, *b = pb;
     if (a->n != b->n)
         return a->n > b->n ? -1 : 1;
     return strcmp(a->name, b->name);
@@ -78,7 +78,7 @@ void page_failures(struct buf *out, const struct run *run)
                                                  {.head = "of all"},
                                                  {.head = "first planned at"},
                                                  {.head = "its message", .look = PAGE_WORDS}};
-    struct cause causes[MAX_CAUSES];
+    struct failure_cause causes[MAX_CAUSES];
     char text[WORDS_MAX], all[WORDS_MAX];
     size_t n = 0, failed = 0;
     struct page_table t;
@@ -94,7 +94,7 @@ void page_failures(struct buf *out, const struct run *run)
         if (k == MAX_CAUSES)
             continue;
         if (k == n)
-            causes[n++] = (struct cause){name, r->error_msg, r->arrival_ns, 0};
+            causes[n++] = (struct failure_cause){name, r->error_msg, r->arrival_ns, 0};
         causes[k].n++;
         if (r->arrival_ns < causes[k].first_ns) {
             causes[k].first_ns = r->arrival_ns;

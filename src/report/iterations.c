@@ -4,7 +4,7 @@
 #include "metrics/metrics.h"
 #include "report/page.h"
 
-enum kind { PREFILL, DECODE, MIXED, ALL, KINDS };
+enum iteration_kind { PREFILL, DECODE, MIXED, ALL, KINDS };
 
 static const char *const titles[KINDS] = {"prompts alone", "decodes alone", "mixed", "all"};
 
@@ -15,7 +15,7 @@ struct kind_sums {
     bool host_known;
 };
 
-static enum kind kind_of(const struct run_batch *b)
+static enum iteration_kind kind_of(const struct run_batch *b)
 {
     return b->num_decode_tokens == 0 ? PREFILL : b->num_prefill_tokens == 0 ? DECODE : MIXED;
 }

@@ -7,7 +7,7 @@
 enum { BINS = 160, WIDTH = 400, HEIGHT = 280, DRAWN_REPLICAS = 8 };
 
 /* Lines of the charts, a point a bin; sums over the replicas. */
-enum line {
+enum chart_line {
     WAITING,
     LONGEST, /* queue of a replica */
     RUNNING,
@@ -21,7 +21,7 @@ enum line {
     LINES
 };
 
-struct load {
+struct load_series {
     size_t n; /* bins */
     int64_t replicas;
     double kv_all; /* blocks of all replicas; 0 = unknown: drawn as blocks */
@@ -38,14 +38,14 @@ static int64_t count_replicas(const struct time_series_row *r, size_t n)
 }
 
 /* Sums of a bin in units times seconds, or plain counts. */
-struct sums {
+struct bin_sums {
     double waiting, running, kv, busy, joules, longest, kv_most;
     double iterations, sequences, prefill, decode;
     double replica[DRAWN_REPLICAS];
     bool power;
 };
 
-static void add_row(struct sums *s, const struct time_series_row *r)
+static void add_row(struct bin_sums *s, const struct time_series_row *r)
 {
     double width_s = (double)r->duration_ns / 1e9, n = (double)r->iterations;
     s->waiting += r->waiting * width_s;
@@ -66,7 +66,7 @@ static void add_row(struct sums *s, const struct time_series_row *r)
     }
 }
 
-static void put_bin(struct load *l, const struct sums *s, double from_s, double to_s)
+static void put_bin(struct load_series *l, const struct bin_sums *s, double from_s, double to_s)
 {
     double span_s = to_s - from_s, each = span_s * (double)l->replicas;
     double kv = l->kv_all > 0 ? 100 / l->kv_all : 1, one = l->kv_all > 0 ? (double)l->replicas : 1;
@@ -91,10 +91,10 @@ static void put_bin(struct load *l, const struct sums *s, double from_s, double 
 }
 
 /* Whole buckets to a bin, so that means stay exact. */
-static struct load *bin(struct arena *a, const struct time_series_row *r, size_t n,
-                        double blocks_of_one)
+static struct load_series *bin(struct arena *a, const struct time_series_row *r, size_t n,
+                               double blocks_of_one)
 {
-    struct load *l = arena_one(a, struct load);
+    struct load_series *l = arena_one(a, struct load_series);
     size_t buckets = 0;
     for (size_t i = 0; i < n; i++)
         buckets += i == 0 || r[i].time_ns != r[i - 1].time_ns;
@@ -107,7 +107,7 @@ static struct load *bin(struct arena *a, const struct time_series_row *r, size_t
         l->of[i] = arena_array(a, double, bins);
     for (int i = 0; i < DRAWN_REPLICAS; i++)
         l->replica[i] = arena_array(a, double, bins);
-    struct sums s = {0};
+    struct bin_sums s = {0};
     double from_s = (double)r[0].time_ns / 1e9;
     for (size_t i = 0; i < n; i++) {
         add_row(&s, &r[i]);
@@ -117,7 +117,7 @@ static struct load *bin(struct arena *a, const struct time_series_row *r, size_t
         double to_s = (double)(r[i].time_ns + r[i].duration_ns) / 1e9;
         put_bin(l, &s, from_s, to_s);
         from_s = to_s;
-        s = (struct sums){0};
+        s = (struct bin_sums){0};
     }
     return l;
 }
@@ -125,9 +125,9 @@ static struct load *bin(struct arena *a, const struct time_series_row *r, size_t
 /* ---- charts ------------------------------------------------------------------------------- */
 
 /* One chart: up to two lines, the second one dashed; of_many: their names with several replicas. */
-static const struct chart {
+static const struct load_chart {
     const char *title, *y_label, *names[2], *of_many[2];
-    enum line lines[2];
+    enum chart_line lines[2];
     int n;
     double y_max; /* 0 = from the data */
 } charts[] = {
@@ -185,7 +185,7 @@ static void draw(struct buf *out, const char *title, const char *y_label, double
     buf_puts(out, "</figure>\n");
 }
 
-static void draw_chart(struct buf *out, const struct load *l, const struct chart *c)
+static void draw_chart(struct buf *out, const struct load_series *l, const struct load_chart *c)
 {
     struct svg_series series[2];
     const char *y_label = c->y_label;
@@ -202,7 +202,7 @@ static void draw_chart(struct buf *out, const struct load *l, const struct chart
 }
 
 /* Draws the load of each replica: shows whether the router balances them. */
-static void draw_replicas(struct arena *a, struct buf *out, const struct load *l)
+static void draw_replicas(struct arena *a, struct buf *out, const struct load_series *l)
 {
     struct svg_series series[DRAWN_REPLICAS];
     int64_t n = l->replicas;
@@ -221,7 +221,7 @@ void page_load(struct arena *a, struct buf *out, const struct time_series_row *r
 {
     if (n == 0)
         return;
-    const struct load *l = bin(a, rows, n, blocks_of_one);
+    const struct load_series *l = bin(a, rows, n, blocks_of_one);
     char text[WORDS_MAX];
     page_section(out, "Over time");
     buf_puts(out, "<div class=\"figures\">\n");

@@ -10,7 +10,7 @@ typedef enum st part_reader(struct arena *a, const char *dir, const struct node 
                             struct part *out, struct err *e);
 
 /* Kinds of directories by their meta files; type NULL = any run_type. */
-static const struct kind {
+static const struct artifact_kind {
     const char *meta_name, *type;
     part_reader *read;
 } kinds[] = {

@@ -10,7 +10,7 @@
 
 enum { MAX_CURVES = 6, MAX_ROWS = 60, MAX_REFUSED = 20 };
 
-struct config {
+struct page_config {
     const struct search_config *c;
     const char *words;
     uint32_t on_front; /* its loads there */
@@ -19,7 +19,7 @@ struct config {
 struct search_data {
     const struct node *meta;
     struct search_result r;
-    struct config *configs; /* [n], those of r */
+    struct page_config *configs; /* [n], those of r */
     uint32_t n;
 };
 
@@ -55,26 +55,26 @@ static const char *config_words(struct arena *a, const struct search_result *r,
     return words;
 }
 
-static bool is_refused(const struct config *c)
+static bool is_refused(const struct page_config *c)
 {
     return c->c->status == SEARCH_REFUSED;
 }
 
-static double rate_per_gpu(const struct config *c)
+static double rate_per_gpu(const struct page_config *c)
 {
     return c->c->capacity.rate / (double)c->c->gpus;
 }
 
 /* ---- orders ------------------------------------------------------------------------------ */
 
-struct ranked {
+struct ranked_load {
     double key;
     uint32_t config, load;
 };
 
 static int by_key_down(const void *pa, const void *pb)
 {
-    const struct ranked *a = pa, *b = pb;
+    const struct ranked_load *a = pa, *b = pb;
     if (a->key != b->key)
         return a->key < b->key ? 1 : -1;
     if (a->config != b->config)
@@ -87,40 +87,41 @@ static double or_least(double v)
     return isfinite(v) ? v : -1;
 }
 
-static struct ranked *rank_front(struct arena *a, const struct search_data *d, size_t *n)
+static struct ranked_load *rank_front(struct arena *a, const struct search_data *d, size_t *n)
 {
     size_t most = 0;
     for (uint32_t i = 0; i < d->n; i++)
         most += d->configs[i].on_front;
-    struct ranked *r = arena_array(a, struct ranked, most);
+    struct ranked_load *r = arena_array(a, struct ranked_load, most);
     *n = 0;
     for (uint32_t i = 0; i < d->n; i++)
         for (uint32_t k = 0; k < d->configs[i].c->n_loads; k++) {
             const struct search_load *l = &d->configs[i].c->loads[k];
             if (l->front)
-                r[(*n)++] = (struct ranked){or_least(l->tokens_per_s_user), i, k};
+                r[(*n)++] = (struct ranked_load){or_least(l->tokens_per_s_user), i, k};
         }
     if (*n > 0)
         qsort(r, *n, sizeof *r, by_key_down);
     return r;
 }
 
-static const struct search_load *ranked_load(const struct search_data *d, const struct ranked *r)
+static const struct search_load *ranked_load(const struct search_data *d,
+                                             const struct ranked_load *r)
 {
     return &d->configs[r->config].c->loads[r->load];
 }
 
 /* key(config) downwards, refused ones left out. */
-static struct ranked *rank_configs(struct arena *a, const struct search_data *d, bool by_front,
-                                   size_t *n)
+static struct ranked_load *rank_configs(struct arena *a, const struct search_data *d, bool by_front,
+                                        size_t *n)
 {
-    struct ranked *r = arena_array(a, struct ranked, d->n);
+    struct ranked_load *r = arena_array(a, struct ranked_load, d->n);
     *n = 0;
     for (uint32_t i = 0; i < d->n; i++) {
-        const struct config *c = &d->configs[i];
+        const struct page_config *c = &d->configs[i];
         double key = by_front ? c->on_front : or_least(rate_per_gpu(c));
         if (!is_refused(c))
-            r[(*n)++] = (struct ranked){key, i, 0};
+            r[(*n)++] = (struct ranked_load){key, i, 0};
     }
     if (*n > 0)
         qsort(r, *n, sizeof *r, by_key_down);
@@ -139,18 +140,18 @@ static void tiles(struct arena *a, struct buf *out, const struct search_data *d)
 {
     char text[WORDS_MAX];
     size_t n, n_front;
-    struct ranked *best = rank_configs(a, d, false, &n), *front = rank_front(a, d, &n_front);
+    struct ranked_load *best = rank_configs(a, d, false, &n), *front = rank_front(a, d, &n_front);
     buf_puts(out, "<dl class=\"tiles\">\n");
     page_tile(out, "Configurations", words_count(text, d->n),
               n < d->n ? arena_printf(a, "%zu cannot be simulated", d->n - n) : NULL);
     if (n > 0) {
-        const struct config *c = &d->configs[best[0].config];
+        const struct page_config *c = &d->configs[best[0].config];
         page_tile(out, "Best capacity per GPU, requests/s", short_number(text, rate_per_gpu(c)),
                   c->words);
     }
     if (n_front > 0) {
-        const struct config *fast = &d->configs[front[0].config];
-        const struct config *full = &d->configs[front[n_front - 1].config];
+        const struct page_config *fast = &d->configs[front[0].config];
+        const struct page_config *full = &d->configs[front[n_front - 1].config];
         page_tile(out, "Most tok/s/user",
                   short_number(text, fast->c->loads[front[0].load].tokens_per_s_user), fast->words);
         page_tile(out, "Most tok/s/GPU",
@@ -161,20 +162,20 @@ static void tiles(struct arena *a, struct buf *out, const struct search_data *d)
 }
 
 /* The loads of configurations that meet the objective, as points. */
-struct points {
+struct load_points {
     double *x, *y;
     uint32_t n;
 };
 
-static struct points points_with_room(struct arena *a, const struct search_data *d)
+static struct load_points points_with_room(struct arena *a, const struct search_data *d)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < d->n; i++)
         n += d->configs[i].c->n_loads;
-    return (struct points){arena_array(a, double, n), arena_array(a, double, n), 0};
+    return (struct load_points){arena_array(a, double, n), arena_array(a, double, n), 0};
 }
 
-static void add_points(struct points *p, const struct search_config *c)
+static void add_points(struct load_points *p, const struct search_config *c)
 {
     for (size_t k = 0; k < c->n_loads; k++)
         if (c->loads[k].meets) {
@@ -183,7 +184,7 @@ static void add_points(struct points *p, const struct search_config *c)
         }
 }
 
-static struct svg_series series_of(const char *name, const struct points *p)
+static struct svg_series series_of(const char *name, const struct load_points *p)
 {
     return (struct svg_series){.name = name, .x = p->x, .y = p->y, .n = p->n, .no_line = true};
 }
@@ -194,9 +195,9 @@ static void figure(struct arena *a, struct buf *out, const struct search_data *d
 {
     enum { PLOT_HEIGHT = 300, LEGEND_LINE = 18 };
     size_t n, n_configs, k = 0;
-    struct ranked *front = rank_front(a, d, &n), *most = rank_configs(a, d, true, &n_configs);
+    struct ranked_load *front = rank_front(a, d, &n), *most = rank_configs(a, d, true, &n_configs);
     struct svg_series series[MAX_CURVES + 2];
-    struct points rest = points_with_room(a, d), on_front = points_with_room(a, d);
+    struct load_points rest = points_with_room(a, d), on_front = points_with_room(a, d);
     if (n == 0)
         return;
     for (size_t i = 0; i < n; i++) {
@@ -208,8 +209,8 @@ static void figure(struct arena *a, struct buf *out, const struct search_data *d
     series[k].no_line = false;
     series[k++].step = true;
     for (size_t i = 0; i < n_configs; i++) {
-        const struct config *c = &d->configs[most[i].config];
-        struct points own = points_with_room(a, d);
+        const struct page_config *c = &d->configs[most[i].config];
+        struct load_points own = points_with_room(a, d);
         if (c->on_front == 0 || k > MAX_CURVES) {
             add_points(&rest, c->c);
             continue;
@@ -262,7 +263,7 @@ static void front_table(struct arena *a, struct buf *out, const struct search_da
                                                  {.head = "tok/s/GPU"},     {.head = "J/token"},
                                                  {.head = "requests/s"},    {.head = "load"}};
     size_t n;
-    struct ranked *front = rank_front(a, d, &n);
+    struct ranked_load *front = rank_front(a, d, &n);
     const struct search_load *above = NULL;
     struct page_table t;
     int rows = 0;
@@ -303,14 +304,14 @@ static void config_table(struct arena *a, struct buf *out, const struct search_d
         {.head = d->r.seeds == 1 ? "between, one seed" : "95 % interval"}};
     char low[WORDS_MAX], high[WORDS_MAX];
     size_t n;
-    struct ranked *best = rank_configs(a, d, false, &n);
+    struct ranked_load *best = rank_configs(a, d, false, &n);
     struct page_table t;
     if (n == 0)
         return;
     page_section(out, "By capacity per GPU");
     PAGE_TABLE(&t, out, columns);
     for (size_t i = 0; i < n && i < MAX_ROWS; i++) {
-        const struct config *c = &d->configs[best[i].config];
+        const struct page_config *c = &d->configs[best[i].config];
         page_row(&t);
         config_cell(&t, d, best[i].config);
         number_cell(&t, (double)c->c->gpus);
@@ -368,10 +369,10 @@ enum st part_search(struct arena *a, const char *dir, const struct node *meta, s
     d->meta = meta;
     fields_read_loose(a, &search_result_fields, tree, &d->r);
     d->n = (uint32_t)d->r.n;
-    d->configs = arena_array(a, struct config, d->n);
+    d->configs = arena_array(a, struct page_config, d->n);
     for (uint32_t i = 0; i < d->n; i++) {
         const struct search_config *c = &d->r.configs[i];
-        d->configs[i] = (struct config){.c = c, .words = config_words(a, &d->r, c)};
+        d->configs[i] = (struct page_config){.c = c, .words = config_words(a, &d->r, c)};
         for (size_t k = 0; k < c->n_loads; k++)
             d->configs[i].on_front += c->loads[k].front;
     }

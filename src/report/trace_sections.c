@@ -68,17 +68,17 @@ static const char *own_part(const char *const *names, const char *const *shorts,
 }
 
 /* Full and short names of n rows. */
-struct names {
+struct row_names {
     const char **full, **brief;
     int n;
 };
 
-static struct names names_new(struct arena *a, size_t n)
+static struct row_names names_new(struct arena *a, size_t n)
 {
-    return (struct names){arena_array(a, const char *, n), arena_array(a, const char *, n), 0};
+    return (struct row_names){arena_array(a, const char *, n), arena_array(a, const char *, n), 0};
 }
 
-static void names_add(struct arena *a, struct names *x, const char *full)
+static void names_add(struct arena *a, struct row_names *x, const char *full)
 {
     x->full[x->n] = full;
     x->brief[x->n++] = trace_short_name(a, full);
@@ -86,7 +86,7 @@ static void names_add(struct arena *a, struct names *x, const char *full)
 
 /* The function's name; behind it, on demand, the whole one, which for templates runs to
  * kilobytes. */
-static void name_cell(struct page_table *t, const struct names *names, int i)
+static void name_cell(struct page_table *t, const struct row_names *names, int i)
 {
     enum { MOST = 64 };
     const char *full = names->full[i], *brief = names->brief[i];
@@ -133,7 +133,7 @@ static void times_by_name(struct arena *a, struct buf *out, const char *heading,
         {.head = head},   {.head = "share"},  {.head = "total"},   {.head = "instances"},
         {.head = "mean"}, {.head = "median"}, {.head = "minimum"}, {.head = "maximum"}};
     const size_t shown = least(rows, MAX_KERNELS);
-    struct names names = names_new(a, shown);
+    struct row_names names = names_new(a, shown);
     struct page_table t;
     if (!rows)
         return;
@@ -202,7 +202,7 @@ void section_diff(struct arena *a, struct buf *out, const struct trace_data *d)
         {.head = "kernel"}, {.head = "before"},       {.head = "after"},      {.head = "change"},
         {.head = "in %"},   {.head = "calls before"}, {.head = "calls after"}};
     const size_t rows = d->s.n_changes, shown = least(rows, MAX_CHANGES);
-    struct names names = names_new(a, shown);
+    struct row_names names = names_new(a, shown);
     char words[WORDS_MAX];
     struct page_table t;
     if (!rows)

@@ -28,7 +28,7 @@ bool capacity_undecided(const struct slo *s, const struct probe_result *r)
 
 struct bisection {
     const struct capacity_params *p;
-    const struct probe *probe;
+    const struct rate_probe *probe;
     struct capacity_seed *out;
 };
 
@@ -144,8 +144,9 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
     return err_hint(e, "ask for more requests (workload.num_requests=) or a tighter slo=");
 }
 
-enum st capacity_bisect(struct arena *a, const struct capacity_params *p, const struct probe *probe,
-                        uint64_t seed, struct capacity_seed *out, struct err *e)
+enum st capacity_bisect(struct arena *a, const struct capacity_params *p,
+                        const struct rate_probe *probe, uint64_t seed, struct capacity_seed *out,
+                        struct err *e)
 {
     *out = (struct capacity_seed){.seed = seed,
                                   .high = (double)INFINITY,

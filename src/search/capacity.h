@@ -77,8 +77,9 @@ bool capacity_undecided(const struct slo *s, const struct probe_result *r);
 
 /* ST_REJECTED when the SLO holds at 1024 times the first rate too: the workload ends before a queue
  * can form. Probes live in the arena. */
-enum st capacity_bisect(struct arena *a, const struct capacity_params *p, const struct probe *probe,
-                        uint64_t seed, struct capacity_seed *out, struct err *e);
+enum st capacity_bisect(struct arena *a, const struct capacity_params *p,
+                        const struct rate_probe *probe, uint64_t seed, struct capacity_seed *out,
+                        struct err *e);
 
 struct capacity {
     double rate, low, high; /* requests/s; 0 when a seed found no rate at all */

@@ -20,12 +20,12 @@ int64_t launch_cores(void)
 }
 
 /* Header of a worker's result. */
-struct frame {
+struct result_frame {
     uint64_t job, bytes;
     struct err e;
 };
 
-struct worker {
+struct fork_worker {
     struct process p; /* in: our socket to it, -1 = closed */
     bool busy;        /* has a job */
 };
@@ -64,7 +64,7 @@ static void serve_jobs(const struct launch_work *w, int fd)
     struct buf out = {0};
     uint64_t job;
     while (receive_all(fd, &job, sizeof job)) {
-        struct frame f = {.job = job};
+        struct result_frame f = {.job = job};
         buf_clear(&out);
         if (w->job(w->self, (size_t)job, &out, &f.e) != ST_OK)
             buf_clear(&out);
@@ -74,7 +74,7 @@ static void serve_jobs(const struct launch_work *w, int fd)
     }
 }
 
-static enum st start_worker(const struct launch_work *w, struct worker *workers, int64_t k,
+static enum st start_worker(const struct launch_work *w, struct fork_worker *workers, int64_t k,
                             struct err *e)
 {
     struct process p;
@@ -89,19 +89,19 @@ static enum st start_worker(const struct launch_work *w, struct worker *workers,
         serve_jobs(w, p.in);
         _exit(0);
     }
-    workers[k] = (struct worker){.p = p};
+    workers[k] = (struct fork_worker){.p = p};
     return ST_OK;
 }
 
-struct pool {
+struct fork_pool {
     const struct launch_work *w;
-    struct worker *workers;
+    struct fork_worker *workers;
     struct pollfd *polls;
     int64_t n, busy;
     size_t next; /* job to hand out */
 };
 
-static bool next_job(struct pool *p, uint64_t *job)
+static bool next_job(struct fork_pool *p, uint64_t *job)
 {
     while (p->next < p->w->n && p->w->skip && p->w->skip[p->next])
         p->next++;
@@ -109,7 +109,7 @@ static bool next_job(struct pool *p, uint64_t *job)
     return p->next < p->w->n ? (p->next++, true) : false;
 }
 
-static enum st worker_died(struct worker *w, struct err *e)
+static enum st worker_died(struct fork_worker *w, struct err *e)
 {
     process_close(&w->p.in);
     process_reap(&w->p, true);
@@ -119,7 +119,7 @@ static enum st worker_died(struct worker *w, struct err *e)
     return err_set(e, ST_IO, "a worker process ended with code %d", WEXITSTATUS(status));
 }
 
-static enum st hand_out(struct pool *p, struct worker *w, struct err *e)
+static enum st hand_out(struct fork_pool *p, struct fork_worker *w, struct err *e)
 {
     uint64_t job;
     if (!next_job(p, &job))
@@ -131,9 +131,9 @@ static enum st hand_out(struct pool *p, struct worker *w, struct err *e)
     return ST_OK;
 }
 
-static enum st take_result(struct pool *p, struct worker *w, struct err *e)
+static enum st take_result(struct fork_pool *p, struct fork_worker *w, struct err *e)
 {
-    struct frame f;
+    struct result_frame f;
     w->busy = false;
     p->busy--;
     if (!receive_all(w->p.in, &f, sizeof f))
@@ -164,7 +164,7 @@ static enum st interrupted(struct err *e)
 
 /* Hands out jobs and takes results; after an error it only waits for running jobs. A signal ends it
  * at once: what runs is lost. */
-static enum st drive(struct pool *p, struct err *e)
+static enum st drive(struct fork_pool *p, struct err *e)
 {
     enum st st = ST_OK;
     struct err later = {0}; /* the first error counts */
@@ -217,9 +217,9 @@ static enum st run_forked(const struct launch_work *w, struct err *e)
     int64_t n = w->workers < (int64_t)jobs ? w->workers : (int64_t)jobs;
     if (n <= 1)
         return run_here(w, e);
-    struct pool p = {.w = w,
-                     .workers = mem_alloc((size_t)n * sizeof(struct worker)),
-                     .polls = mem_alloc((size_t)n * sizeof(struct pollfd))};
+    struct fork_pool p = {.w = w,
+                          .workers = mem_alloc((size_t)n * sizeof(struct fork_worker)),
+                          .polls = mem_alloc((size_t)n * sizeof(struct pollfd))};
     enum st st = ST_OK;
     while (p.n < n && st == ST_OK) {
         st = start_worker(w, p.workers, p.n, e);

@@ -8,7 +8,7 @@ enum { TAG_JOB = 1, TAG_RESULT = 2 };
 static const uint64_t NO_JOB = UINT64_MAX;
 
 /* Header of a worker's message. NO_JOB: no result yet, request for a job. */
-struct frame {
+struct message_frame {
     uint64_t job, bytes;
     struct err e;
 };
@@ -37,7 +37,7 @@ static void send_bytes(const void *p, size_t n, int to)
 static void work_for_leader(const struct launch_work *w)
 {
     struct buf out = {0};
-    struct frame f = {.job = NO_JOB};
+    struct message_frame f = {.job = NO_JOB};
     for (;;) {
         uint64_t job;
         f.bytes = out.n;
@@ -47,7 +47,7 @@ static void work_for_leader(const struct launch_work *w)
         MPI_Recv(&job, sizeof job, MPI_BYTE, 0, TAG_JOB, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (job == NO_JOB)
             break;
-        f = (struct frame){.job = job};
+        f = (struct message_frame){.job = job};
         buf_clear(&out);
         if (w->job(w->self, (size_t)job, &out, &f.e) != ST_OK)
             buf_clear(&out);
@@ -83,7 +83,7 @@ static int wait_for_worker(void)
 
 static enum st take(struct leader *l, int from, struct err *e)
 {
-    struct frame f;
+    struct message_frame f;
     enum st st = ST_OK;
     MPI_Recv(&f, sizeof f, MPI_BYTE, from, TAG_RESULT, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     char *bytes = mem_alloc(f.bytes + 1);

@@ -13,7 +13,7 @@ struct replica_values {
     double s[MONTE_CARLO_METRICS][PROBE_PERCENTILES];
 };
 
-struct work {
+struct replica_work {
     const struct monte_carlo_params *p;
     struct bundle_uncertainty uncertainty;
     struct slo slo;
@@ -55,7 +55,7 @@ struct bundle_factors monte_carlo_draw(const struct bundle_uncertainty *uncertai
     return f;
 }
 
-static enum st simulate(struct arena *a, const struct work *w, const struct bundle *bundle,
+static enum st simulate(struct arena *a, const struct replica_work *w, const struct bundle *bundle,
                         struct replica_values *out, struct err *e)
 {
     struct predictor_params params = *w->p->predictor;
@@ -66,12 +66,12 @@ static enum st simulate(struct arena *a, const struct work *w, const struct bund
     enum st st = predictor_open(a, w->p->ops, &params, &predictor, e);
     if (st == ST_OK && w->p->serve->draft_tokens)
         predictor = predictor_drafting(a, &predictor, w->p->draft_cost);
-    struct probe probe = probe_sim_open(&(struct probe_sim_params){.predictor = &predictor,
-                                                                   .serve = w->p->serve,
-                                                                   .workload = w->p->workload,
-                                                                   .slo = &w->slo,
-                                                                   .tokens = tokens,
-                                                                   .stop = w->p->stop});
+    struct rate_probe probe = probe_sim_open(&(struct probe_sim_params){.predictor = &predictor,
+                                                                        .serve = w->p->serve,
+                                                                        .workload = w->p->workload,
+                                                                        .slo = &w->slo,
+                                                                        .tokens = tokens,
+                                                                        .stop = w->p->stop});
     if (st == ST_OK)
         st = probe.ops->run(probe.self, 1, w->p->seed, &r, e);
     probe_sim_close(&probe);
@@ -96,7 +96,7 @@ static struct bundle_factors as_it_is(void)
 
 static enum st run_replica(void *self, size_t i, struct buf *out, struct err *e)
 {
-    const struct work *w = self;
+    const struct replica_work *w = self;
     struct replica_values v;
     struct arena *a = arena_new();
     struct rng host, unevenness;
@@ -112,7 +112,7 @@ static enum st run_replica(void *self, size_t i, struct buf *out, struct err *e)
 
 static enum st take_replica(void *self, size_t i, struct sv bytes, struct err *e)
 {
-    struct work *w = self;
+    struct replica_work *w = self;
     (void)e;
     ASSERT(bytes.n == sizeof *w->of);
     memcpy(&w->of[i], bytes.p, sizeof *w->of);
@@ -139,7 +139,7 @@ static struct monte_carlo_cell cell(const struct replica_values *of, size_t n, i
 enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *out, struct err *e)
 {
     size_t n = (size_t)p->replicas;
-    struct work w = {.p = p, .slo = {.fraction = 1}};
+    struct replica_work w = {.p = p, .slo = {.fraction = 1}};
     ASSERT(p->predictor->bundle && p->replicas >= MONTE_CARLO_LEAST);
     for (int m = 0; m < SLO_METRICS; m++)
         w.slo.limit_s[m] = (double)INFINITY;

@@ -64,7 +64,7 @@ struct probe_ops {
     double (*least_rate)(void *self, uint64_t seed);
 };
 
-struct probe {
+struct rate_probe {
     const struct probe_ops *ops;
     void *self;
 };

@@ -40,13 +40,13 @@ static void drain(struct child *child)
 }
 
 /* A line at the start, and then as often as a person would begin to wonder. */
-struct waiting {
+struct probe_waiting {
     double rate;
     uint64_t seed;
     int64_t begun_ns, next_ns;
 };
 
-static void tell_waiting(struct waiting *w, double least_s)
+static void tell_waiting(struct probe_waiting *w, double least_s)
 {
     const int64_t now = w->next_ns == w->begun_ns ? w->begun_ns : clock_mono_ns();
     if (now < w->next_ns)
@@ -74,7 +74,7 @@ static enum ended wait_for(const struct probe_bench *b, struct child *child, dou
 {
     const int64_t now = clock_mono_ns(), end_ns = now + s_ns(b->p.timeout_s);
     const double least_s = b->p.span_s(b->p.self, seed) / rate;
-    struct waiting w = {rate, seed, now, now};
+    struct probe_waiting w = {rate, seed, now, now};
     while (!child->ended && clock_mono_ns() < end_ns && !(b->p.stop && *b->p.stop)) {
         tell_waiting(&w, least_s);
         wait_until(child, w.next_ns < end_ns ? w.next_ns : end_ns, b->p.stop);
@@ -328,7 +328,7 @@ static double least_rate(void *self, uint64_t seed)
     return b->p.span_s(b->p.self, seed) / b->p.timeout_s;
 }
 
-struct probe probe_bench_open(const struct probe_bench_params *params)
+struct rate_probe probe_bench_open(const struct probe_bench_params *params)
 {
     struct probe_bench *b = mem_alloc(sizeof *b);
     *b = (struct probe_bench){.p = *params,
@@ -338,10 +338,10 @@ struct probe probe_bench_open(const struct probe_bench_params *params)
                                       .run = run_probe,
                                       .least_rate = least_rate},
                               .a = arena_new()};
-    return (struct probe){&b->ops, b};
+    return (struct rate_probe){&b->ops, b};
 }
 
-void probe_bench_close(struct probe *p)
+void probe_bench_close(struct rate_probe *p)
 {
     struct probe_bench *b = p->self;
     if (!b)
@@ -349,5 +349,5 @@ void probe_bench_close(struct probe *p)
     arena_free(&b->a);
     probe_samples_free(&b->samples);
     mem_free(b);
-    *p = (struct probe){0};
+    *p = (struct rate_probe){0};
 }

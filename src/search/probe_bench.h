@@ -49,7 +49,7 @@ struct probe_bench_params {
 enum { PROBE_BENCH_WORDS = 4 };
 
 /* params are copied, their pointers are borrowed. */
-struct probe probe_bench_open(const struct probe_bench_params *params);
-void probe_bench_close(struct probe *p);
+struct rate_probe probe_bench_open(const struct probe_bench_params *params);
+void probe_bench_close(struct rate_probe *p);
 
 #endif

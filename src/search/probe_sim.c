@@ -118,14 +118,14 @@ static const struct probe_ops sim_ops = {
     .may_flood = true,
 };
 
-struct probe probe_sim_open(const struct probe_sim_params *params)
+struct rate_probe probe_sim_open(const struct probe_sim_params *params)
 {
     struct probe_sim *s = mem_alloc(sizeof *s);
     *s = (struct probe_sim){.p = *params, .requests = arena_new(), .run = arena_new()};
-    return (struct probe){&sim_ops, s};
+    return (struct rate_probe){&sim_ops, s};
 }
 
-void probe_sim_close(struct probe *p)
+void probe_sim_close(struct rate_probe *p)
 {
     struct probe_sim *s = p->self;
     if (!s)
@@ -134,5 +134,5 @@ void probe_sim_close(struct probe *p)
     arena_free(&s->run);
     probe_samples_free(&s->samples);
     mem_free(s);
-    *p = (struct probe){0};
+    *p = (struct rate_probe){0};
 }

@@ -27,7 +27,7 @@ struct probe_sim_params {
 };
 
 /* params are copied, their pointers are borrowed. Free with probe_sim_close. */
-struct probe probe_sim_open(const struct probe_sim_params *params);
-void probe_sim_close(struct probe *p);
+struct rate_probe probe_sim_open(const struct probe_sim_params *params);
+void probe_sim_close(struct rate_probe *p);
 
 #endif

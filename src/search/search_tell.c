@@ -18,14 +18,14 @@ static const char *config_words(struct arena *a, const struct search_result *r,
 }
 
 /* Rows in an order, the index breaking ties: qsort alone is not stable. */
-struct ranked {
+struct ranked_row {
     double key;
     size_t config, load;
 };
 
 static int by_key_down(const void *pa, const void *pb)
 {
-    const struct ranked *a = pa, *b = pb;
+    const struct ranked_row *a = pa, *b = pb;
     if (a->key != b->key)
         return a->key < b->key ? 1 : -1;
     return a->config != b->config ? (a->config > b->config ? 1 : -1)
@@ -43,10 +43,10 @@ static const struct search_load *busiest(const struct search_config *c)
 
 struct table *search_table(struct arena *a, const struct search_result *r, size_t most)
 {
-    struct ranked *rank = arena_array(a, struct ranked, r->n);
+    struct ranked_row *rank = arena_array(a, struct ranked_row, r->n);
     for (size_t i = 0; i < r->n; i++) {
         const struct search_config *c = &r->configs[i];
-        rank[i] = (struct ranked){c->gpus > 0 ? c->capacity.rate / (double)c->gpus : -1, i, 0};
+        rank[i] = (struct ranked_row){c->gpus > 0 ? c->capacity.rate / (double)c->gpus : -1, i, 0};
         if (c->status == SEARCH_REFUSED)
             rank[i].key = -2;
     }
@@ -99,11 +99,11 @@ struct table *search_front_table(struct arena *a, const struct search_result *r,
     size_t n = 0, all = 0;
     for (size_t i = 0; i < r->n; i++)
         all += r->configs[i].n_loads;
-    struct ranked *rank = arena_array(a, struct ranked, all);
+    struct ranked_row *rank = arena_array(a, struct ranked_row, all);
     for (size_t i = 0; i < r->n; i++)
         for (size_t k = 0; k < r->configs[i].n_loads; k++)
             if (r->configs[i].loads[k].front)
-                rank[n++] = (struct ranked){r->configs[i].loads[k].tokens_per_s_user, i, k};
+                rank[n++] = (struct ranked_row){r->configs[i].loads[k].tokens_per_s_user, i, k};
     if (n > 0)
         qsort(rank, n, sizeof *rank, by_key_down);
     struct table *t = table_new(a, 6);

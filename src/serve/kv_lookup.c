@@ -12,19 +12,19 @@ uint64_t kv_lookup_name(uint64_t name, int32_t group)
 }
 
 /* One look. Groups of equal specs have equal lengths and are looked up together. */
-struct look {
+struct kv_look {
     struct kv_pool *p;
     const struct request *q;
     const uint64_t *names;
     int32_t first, end; /* groups of the spec at hand */
 };
 
-static const struct kv_group *group(const struct look *l)
+static const struct kv_group *group(const struct kv_look *l)
 {
     return &l->p->groups->g[l->first];
 }
 
-static void set_length(struct look *l, int64_t n)
+static void set_length(struct kv_look *l, int64_t n)
 {
     for (int32_t g = l->first; g < l->end; g++) {
         struct kv_table *t = &l->q->tables->t[g];
@@ -39,7 +39,7 @@ static void set_length(struct look *l, int64_t n)
 }
 
 /* Block i in all groups of the spec, noted where there is one. */
-static bool find(struct look *l, int64_t i)
+static bool find(struct kv_look *l, int64_t i)
 {
     int32_t found[KV_GROUPS_MOST];
     const int64_t ratio = group(l)->block_size / l->p->groups->hash_tokens;
@@ -55,7 +55,7 @@ static bool find(struct look *l, int64_t i)
 
 /* ---- one spec: tokens found, at most so many ------------------------------------------------- */
 
-static int64_t look_full(struct look *l, int64_t tokens)
+static int64_t look_full(struct kv_look *l, int64_t tokens)
 {
     const int64_t block = group(l)->block_size, align = l->p->groups->lcm_tokens;
     int64_t n = 0;
@@ -67,7 +67,7 @@ static int64_t look_full(struct look *l, int64_t tokens)
     return hit;
 }
 
-static int64_t look_window(struct look *l, int64_t tokens)
+static int64_t look_window(struct kv_look *l, int64_t tokens)
 {
     const int64_t block = group(l)->block_size, align = l->p->groups->lcm_tokens;
     const int64_t needs = (group(l)->span - 1 + block - 1) / block, all = tokens / block;
@@ -95,7 +95,7 @@ static int64_t look_window(struct look *l, int64_t tokens)
     return run * block;
 }
 
-static int64_t look_chunked(struct look *l, int64_t tokens)
+static int64_t look_chunked(struct kv_look *l, int64_t tokens)
 {
     const int64_t block = group(l)->block_size, all = tokens / block;
     int64_t n = tokens / group(l)->span * group(l)->span / block;
@@ -107,7 +107,7 @@ static int64_t look_chunked(struct look *l, int64_t tokens)
     return n * block;
 }
 
-static int64_t look_state(struct look *l, int64_t tokens)
+static int64_t look_state(struct kv_look *l, int64_t tokens)
 {
     const int64_t block = group(l)->block_size, align = l->p->groups->lcm_tokens;
     set_length(l, 0);
@@ -126,7 +126,7 @@ static int64_t look_state(struct look *l, int64_t tokens)
     return 0;
 }
 
-static int64_t look_spec(struct look *l, int64_t tokens)
+static int64_t look_spec(struct kv_look *l, int64_t tokens)
 {
     switch (group(l)->kind) {
     case KV_FULL:
@@ -168,7 +168,7 @@ int64_t kv_lookup(struct kv_pool *p, const struct request *q)
 {
     struct specs specs = {0};
     int64_t full_hit[KV_GROUPS_MOST], longest = 0, hit = q->prefill - 1;
-    struct look l = {.p = p, .q = q};
+    struct kv_look l = {.p = p, .q = q};
     list_specs(p->groups, true, &specs);
     list_specs(p->groups, false, &specs);
     l.names = prefix_names(&p->cache, q, hit / p->groups->hash_tokens);

@@ -150,7 +150,7 @@ static void drop_passed(struct kv *kv, struct request *q, int64_t processed)
 /* ---- blocks that are needed ------------------------------------------------------------------ */
 
 /* An allocation as vLLM's allocate_slots is asked for it. */
-struct want {
+struct kv_want {
     int64_t computed; /* tokens in the cache, those found included */
     int64_t tokens;   /* all that must find room */
     int64_t prefill_end;
@@ -193,7 +193,7 @@ static bool stepped(const struct kv_pool *p, const struct kv_table *t)
 
 /* Blocks of aligned states; -1: not in this step. Notes the checkpoint of the chunk. */
 static int64_t wanted_states(const struct kv_pool *p, const struct kv_group *g, struct kv_table *t,
-                             const struct want *w)
+                             const struct kv_want *w)
 {
     const int64_t hits = w->found ? t->n_hits : 0;
     if (w->found && stepped(p, t))
@@ -214,7 +214,7 @@ static int64_t wanted_states(const struct kv_pool *p, const struct kv_group *g, 
 }
 
 static int64_t wanted_others(const struct kv_pool *p, const struct kv_group *g,
-                             const struct kv_table *t, const struct want *w)
+                             const struct kv_table *t, const struct kv_want *w)
 {
     int64_t needs = divided_up(w->tokens, g->block_size);
     if (w->whole)
@@ -226,7 +226,7 @@ static int64_t wanted_others(const struct kv_pool *p, const struct kv_group *g,
 }
 
 /* Blocks that it takes from the free ones; -1: not in this step. */
-static int64_t wanted(const struct kv *kv, struct request *q, const struct want *w)
+static int64_t wanted(const struct kv *kv, struct request *q, const struct kv_want *w)
 {
     const struct kv_pool *p = kv->pool;
     int64_t sum = 0;
@@ -447,11 +447,11 @@ int64_t kv_tables_split(const struct kv *kv, const struct request *q, int64_t to
 bool kv_tables_admit(struct kv *kv, struct request *q, int64_t tokens, bool whole,
                      int64_t watermark)
 {
-    struct want w = {.computed = q->kv,
-                     .tokens = least(q->prefill, kv->pool->max_model_len),
-                     .prefill_end = prefill_end(q),
-                     .found = true,
-                     .whole = true};
+    struct kv_want w = {.computed = q->kv,
+                        .tokens = least(q->prefill, kv->pool->max_model_len),
+                        .prefill_end = prefill_end(q),
+                        .found = true,
+                        .whole = true};
     for (int once = whole ? 0 : 1; once < 2; once++) {
         if (once == 1) {
             w.tokens = q->kv + tokens;
@@ -475,9 +475,9 @@ bool kv_tables_extend(struct kv *kv, struct request *q, int64_t computed, int64_
                       int64_t processed)
 {
     const bool prefills = computed < q->prefill;
-    const struct want w = {.computed = computed,
-                           .tokens = computed + tokens,
-                           .prefill_end = prefills ? prefill_end(q) : computed};
+    const struct kv_want w = {.computed = computed,
+                              .tokens = computed + tokens,
+                              .prefill_end = prefills ? prefill_end(q) : computed};
     for (int32_t i = 0; kv->pool->caching && !prefills && i < q->tables->n; i++)
         if (kv->pool->groups->g[i].kind == KV_CHUNKED) /* before they are given back */
             name_group(kv->pool, q, i, processed);

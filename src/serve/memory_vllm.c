@@ -38,7 +38,7 @@ static const double ALONE_GIB = 0.13, NVLINK_GIB = 1.3, PCIE_GIB = 0.1;
 enum { VOCAB_MULTIPLE = 64, GRAPH_TOKENS = 512 };
 
 /* A pipeline stage's part of a device's memory. */
-struct stage {
+struct memory_stage {
     const struct memory_facts *f;
     struct model shard;
     bool first, last;
@@ -53,7 +53,7 @@ static double padded_vocab(const struct model *m)
 
 /* The embedding and the LM head are cut along the vocabulary; one that is tied is held once where
  * both stand on a stage. */
-static double weights(const struct stage *s)
+static double weights(const struct memory_stage *s)
 {
     const struct memory_facts *f = s->f;
     const struct model *m = f->model;
@@ -93,7 +93,7 @@ static double weights(const struct stage *s)
 }
 
 /* The same of layers that differ: of each kind what goes into its projections and comes out. */
-static double layered_forward(const struct stage *s)
+static double layered_forward(const struct memory_stage *s)
 {
     struct op_list l;
     double widest = 0;
@@ -105,14 +105,14 @@ static double layered_forward(const struct stage *s)
            (2 * (double)s->shard.hidden + widest);
 }
 
-static struct stage stage_of(const struct memory_facts *f, int64_t i)
+static struct memory_stage stage_of(const struct memory_facts *f, int64_t i)
 {
-    return (struct stage){f,
-                          shard_model(f->model, f->tp),
-                          i == 0,
-                          i == f->pp - 1,
-                          (double)shard_stage_layers(f->model, f->pp, i),
-                          i};
+    return (struct memory_stage){f,
+                                 shard_model(f->model, f->tp),
+                                 i == 0,
+                                 i == f->pp - 1,
+                                 (double)shard_stage_layers(f->model, f->pp, i),
+                                 i};
 }
 
 double memory_weight_bytes(const struct model *m, int64_t tp, int64_t pp, int64_t ep)
@@ -120,7 +120,7 @@ double memory_weight_bytes(const struct model *m, int64_t tp, int64_t pp, int64_
     const struct memory_facts f = {.model = m, .tp = tp, .pp = pp, .ep = ep};
     double most = 0;
     for (int64_t i = 0; i < pp; i++) {
-        const struct stage s = stage_of(&f, i);
+        const struct memory_stage s = stage_of(&f, i);
         most = fmax(most, weights(&s));
     }
     return most;
@@ -128,7 +128,7 @@ double memory_weight_bytes(const struct model *m, int64_t tp, int64_t pp, int64_
 
 /* Neighbouring tensors live at once: q, k, v and attention's output; the MLP's input to its
  * activation, and the output of that, for each expert that a token goes through. */
-static double forward(const struct stage *s)
+static double forward(const struct memory_stage *s)
 {
     if (s->shard.layered)
         return layered_forward(s);
@@ -162,7 +162,7 @@ static int64_t graph_sizes(int64_t most)
     return n;
 }
 
-static double graphs(const struct stage *s)
+static double graphs(const struct memory_stage *s)
 {
     const struct memory_facts *f = s->f;
     int64_t pieces = 2 * f->batch_cap < f->batch_tokens ? 2 * f->batch_cap : f->batch_tokens;
@@ -170,7 +170,7 @@ static double graphs(const struct stage *s)
     return (double)(graph_sizes(pieces) + graph_sizes(whole)) * s->layers * GRAPH_LAYER_BYTES;
 }
 
-static void plan_stage(const struct stage *s, struct memory_plan *out)
+static void plan_stage(const struct memory_stage *s, struct memory_plan *out)
 {
     const struct memory_facts *f = s->f;
     const double logits = s->last ? rows(f) * padded_vocab(f->model) : 0;
@@ -211,7 +211,7 @@ static int64_t request_blocks_of(const struct memory_facts *f)
 }
 
 /* Bytes of a block on a device of the stage. */
-static double block_bytes(const struct stage *s)
+static double block_bytes(const struct memory_stage *s)
 {
     const struct memory_facts *f = s->f;
     const int64_t first = shard_first_layer(f->model, f->pp, s->index);
@@ -237,7 +237,7 @@ enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, 
     const int64_t request_blocks = request_blocks_of(f), null_blocks = f->groups ? 1 : 0;
     double blocks = INFINITY;
     for (int64_t i = 0; i < f->pp; i++) {
-        const struct stage s = stage_of(f, i);
+        const struct memory_stage s = stage_of(f, i);
         const double bytes = block_bytes(&s);
         struct memory_plan x;
         plan_stage(&s, &x);

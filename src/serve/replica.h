@@ -50,7 +50,7 @@ struct detached {
 };
 
 /* The sink's decision to end a request. */
-struct verdict {
+struct request_verdict {
     struct request *q;
     enum run_status status;
 };
@@ -132,10 +132,10 @@ struct replica {
     int32_t hollow_first; /* those of them ahead of every batch */
     struct flight *last;  /* submitted last */
     VEC(struct flight *) free_flights;
-    VEC(struct verdict) over; /* the sink's verdicts on the current batch */
-    struct flight *build;     /* the batch being built */
-    double idle_until_s;      /* when a request ended the last idle time */
-    bool dirty;               /* listed for scheduling (serve.c) */
+    VEC(struct request_verdict) over; /* the sink's verdicts on the current batch */
+    struct flight *build;             /* the batch being built */
+    double idle_until_s;              /* when a request ended the last idle time */
+    bool dirty;                       /* listed for scheduling (serve.c) */
     double host_until_s;    /* virtual clock: the host is busy until then; 0 = no account is kept */
     bool host_turn;         /* it has taken a batch's tokens, and schedules before it looks again */
     bool host_fills;        /* it launches, and builds the next batch before it looks for tokens */

@@ -27,7 +27,7 @@ struct pending {
     struct flight *f;
 };
 
-struct loop {
+struct serve_loop {
     struct serve_run_state run;
     struct serve_clock *clock;
     const struct request_source *source;
@@ -52,7 +52,7 @@ struct loop {
     double host_free_s; /* real clock: when the host became free for the next step */
 };
 
-static bool stopped(const struct loop *l)
+static bool stopped(const struct serve_loop *l)
 {
     return l->stop && *l->stop;
 }
@@ -66,7 +66,7 @@ static bool earlier(const struct pending *a, const struct pending *b)
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
 
-static enum request_reject judge(const struct loop *l, struct request *q)
+static enum request_reject judge(const struct serve_loop *l, struct request *q)
 {
     const struct serve_params *p = l->run.p;
     int64_t prompt = q->w.num_prefill_tokens, output = q->w.num_decode_tokens;
@@ -88,7 +88,7 @@ static enum request_reject judge(const struct loop *l, struct request *q)
     return q->needs > q->limit ? REJECT_KV_BLOCKS : REJECT_NONE;
 }
 
-static void reject(struct loop *l, struct request *q)
+static void reject(struct serve_loop *l, struct request *q)
 {
     char text[REASON_BYTES];
     const char *type = "no_tokens";
@@ -108,19 +108,19 @@ static void reject(struct loop *l, struct request *q)
     request_give(&l->run.pool, q);
 }
 
-static enum st look_ahead(struct loop *l, struct err *e)
+static enum st look_ahead(struct serve_loop *l, struct err *e)
 {
     return release_next(&l->release, &l->next, e);
 }
 
-static bool is_due(const struct loop *l, double now_s)
+static bool is_due(const struct serve_loop *l, double now_s)
 {
     return l->next.s <= now_s;
 }
 
 /* The earlier turns as they were, with the engine's own answers. A prompt that does not hold all of
  * the turn before keeps its own tokens. */
-static void put_said(const struct loop *l, struct request *q)
+static void put_said(const struct serve_loop *l, struct request *q)
 {
     if ((size_t)q->session >= l->run.said.n)
         return;
@@ -130,7 +130,7 @@ static void put_said(const struct loop *l, struct request *q)
 }
 
 /* The request that is due; it is out of the source even after an error. */
-static enum st take(struct loop *l, struct request **out, struct err *e)
+static enum st take(struct serve_loop *l, struct request **out, struct err *e)
 {
     struct request *q = *out = request_take(&l->run.pool);
     enum st st = ST_OK;
@@ -157,7 +157,7 @@ static enum st take(struct loop *l, struct request **out, struct err *e)
     return st;
 }
 
-static void mark_dirty(struct loop *l, struct replica *r)
+static void mark_dirty(struct serve_loop *l, struct replica *r)
 {
     if (!r->dirty) {
         r->dirty = true;
@@ -165,7 +165,7 @@ static void mark_dirty(struct loop *l, struct replica *r)
     }
 }
 
-static void progress(const struct loop *l)
+static void progress(const struct serve_loop *l)
 {
     const struct serve_sink *sink = l->run.sink;
     if (sink->progress)
@@ -173,7 +173,7 @@ static void progress(const struct loop *l)
 }
 
 /* Live sources: drops requests abandoned in the queue, and polls for new ones. */
-static enum st look(struct loop *l, struct err *e)
+static enum st look(struct serve_loop *l, struct err *e)
 {
     const struct request_source *source = l->source;
     int64_t id;
@@ -185,14 +185,14 @@ static enum st look(struct loop *l, struct err *e)
 }
 
 /* The request reaches its replica's engine. */
-static void hand_over(struct loop *l, struct replica *r, struct request *q, double now_s)
+static void hand_over(struct serve_loop *l, struct replica *r, struct request *q, double now_s)
 {
     replica_enqueue(r, q, now_s);
     if (!(r->in_flight && l->run.sched->traits & SCHED_ARRIVALS_WAIT))
         mark_dirty(l, r);
 }
 
-static void route(struct loop *l, struct request *q)
+static void route(struct serve_loop *l, struct request *q)
 {
     const int32_t n = l->transfers ? l->run.p->prefill_replicas : l->n_replicas;
     const int32_t i = l->router->pick(&l->routing, l->replicas, n, q);
@@ -204,7 +204,7 @@ static void route(struct loop *l, struct request *q)
 }
 
 /* When a front is done with a request; INFINITY = none has any. */
-static double fronts_next_s(const struct loop *l)
+static double fronts_next_s(const struct serve_loop *l)
 {
     double next_s = INFINITY;
     for (int32_t i = 0; l->fronts && i < l->n_replicas; i++)
@@ -212,7 +212,7 @@ static double fronts_next_s(const struct loop *l)
     return next_s;
 }
 
-static void hand_over_ready(struct loop *l, double now_s)
+static void hand_over_ready(struct serve_loop *l, double now_s)
 {
     struct request *q;
     for (int32_t i = 0; l->fronts && i < l->n_replicas; i++)
@@ -220,7 +220,7 @@ static void hand_over_ready(struct loop *l, double now_s)
             hand_over(l, &l->replicas[i], q, now_s);
 }
 
-static enum st take_in(struct loop *l, double now_s, struct err *e)
+static enum st take_in(struct serve_loop *l, double now_s, struct err *e)
 {
     if (l->source->live)
         TRY(look(l, e));
@@ -261,7 +261,7 @@ static void keep_host(struct replica *r, double until_s)
 }
 
 /* Ends that have been moved go back to their place. */
-static void settle(struct loop *l)
+static void settle(struct serve_loop *l)
 {
     while (l->heap.n && l->heap.p[0].f && l->heap.p[0].due_s < l->heap.p[0].f->due_s) {
         struct pending x;
@@ -272,7 +272,7 @@ static void settle(struct loop *l)
 }
 
 /* Keeps a virtual executor's completion until its time comes. */
-static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct err *e)
+static enum st fetch(struct serve_loop *l, struct replica *r, struct flight *f, struct err *e)
 {
     struct completion *c = &f->c;
     const char *name = r->ex.ops->name;
@@ -308,7 +308,7 @@ static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct
     return ST_OK;
 }
 
-static enum st follow(struct loop *l, struct replica *r, struct flight *f, struct err *e)
+static enum st follow(struct serve_loop *l, struct replica *r, struct flight *f, struct err *e)
 {
     l->in_flight++;
     return l->clock->is_virtual ? fetch(l, r, f, e) : ST_OK;
@@ -336,7 +336,7 @@ static double answers_until(struct replica *r, double now_s)
 }
 
 /* The loop comes back when r's host is free. */
-static void await_host(struct loop *l, struct replica *r, double until_s)
+static void await_host(struct serve_loop *l, struct replica *r, double until_s)
 {
     if (r->host_awaited)
         return;
@@ -346,7 +346,7 @@ static void await_host(struct loop *l, struct replica *r, double until_s)
 }
 
 /* Whether r's host does something else; then the loop comes back when it is free. */
-static bool host_is_busy(struct loop *l, struct replica *r, double now_s)
+static bool host_is_busy(struct serve_loop *l, struct replica *r, double now_s)
 {
     const bool turn = r->host_turn;
     r->host_turn = false;
@@ -364,7 +364,7 @@ static bool host_is_busy(struct loop *l, struct replica *r, double now_s)
 
 /* Whether more batches are built when the one just submitted is launched, of what has come by then.
  */
-static bool pauses(struct loop *l, struct replica *r, double now_s)
+static bool pauses(struct serve_loop *l, struct replica *r, double now_s)
 {
     if (!(r->host_until_s > now_s) || r->in_flight == r->max_in_flight)
         return false;
@@ -375,7 +375,7 @@ static bool pauses(struct loop *l, struct replica *r, double now_s)
 
 /* Batches as long as there is room. Arrivals are looked at between two of them, completions are
  * not. */
-static enum st fill(struct loop *l, struct replica *r, double now_s, struct err *e)
+static enum st fill(struct serve_loop *l, struct replica *r, double now_s, struct err *e)
 {
     while (r->queues && replica_next_step(r)) {
         struct flight *f;
@@ -404,7 +404,7 @@ static enum st fill(struct loop *l, struct replica *r, double now_s, struct err 
     return ST_OK;
 }
 
-static enum st schedule(struct loop *l, struct err *e)
+static enum st schedule(struct serve_loop *l, struct err *e)
 {
     double now_s = l->clock->is_virtual ? l->clock->now_s : l->host_free_s;
     for (size_t i = 0; i < l->dirty.n; i++) {
@@ -418,7 +418,7 @@ static enum st schedule(struct loop *l, struct err *e)
 
 /* ---- disaggregation -------------------------------------------------------------------------- */
 
-static int32_t least_busy_decoder(const struct loop *l)
+static int32_t least_busy_decoder(const struct serve_loop *l)
 {
     int32_t best = l->run.p->prefill_replicas;
     int64_t least = INT64_MAX;
@@ -434,7 +434,7 @@ static int32_t least_busy_decoder(const struct loop *l)
 }
 
 /* Sends the prefills that the flight completed to the decode replicas. */
-static void send_on(struct loop *l, const struct replica *r, struct flight *f, double now_s)
+static void send_on(struct serve_loop *l, const struct replica *r, struct flight *f, double now_s)
 {
     while (!link_empty(&f->leaving)) {
         struct request *q = request_of(f->leaving.next);
@@ -446,7 +446,7 @@ static void send_on(struct loop *l, const struct replica *r, struct flight *f, d
     }
 }
 
-static void take_transfers(struct loop *l, double now_s)
+static void take_transfers(struct serve_loop *l, double now_s)
 {
     while (transfers_next_s(l->transfers) <= now_s) {
         struct transfer x = transfers_pop(l->transfers);
@@ -459,7 +459,7 @@ static void take_transfers(struct loop *l, double now_s)
     }
 }
 
-static enum st complete(struct loop *l, struct replica *r, struct flight *f,
+static enum st complete(struct serve_loop *l, struct replica *r, struct flight *f,
                         const struct completion *c, struct err *e)
 {
     int64_t finished = l->run.finished;
@@ -480,7 +480,7 @@ static enum st complete(struct loop *l, struct replica *r, struct flight *f,
 /* ---- the two clocks -------------------------------------------------------------------------- */
 
 /* One pending batch or moment that is due. *seen: of a host, which schedules next. */
-static enum st handle(struct loop *l, const struct pending *x, bool *seen, struct err *e)
+static enum st handle(struct serve_loop *l, const struct pending *x, bool *seen, struct err *e)
 {
     struct replica *r = x->r;
     *seen = r->host_until_s > 0;
@@ -497,7 +497,7 @@ static enum st handle(struct loop *l, const struct pending *x, bool *seen, struc
 }
 
 /* Advances to the next event's time and handles all events of that time. */
-static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
+static enum st step_virtual(struct serve_loop *l, bool arrivals, struct err *e)
 {
     bool seen = false;
     settle(l);
@@ -524,7 +524,7 @@ static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
 }
 
 /* The next completion of r by deadline_s; *got: there was one. */
-static enum st next_real(struct loop *l, struct replica *r, double deadline_s, bool *got,
+static enum st next_real(struct serve_loop *l, struct replica *r, double deadline_s, bool *got,
                          struct err *e)
 {
     struct completion c;
@@ -540,7 +540,7 @@ static enum st next_real(struct loop *l, struct replica *r, double deadline_s, b
     return complete(l, r, f, &c, e);
 }
 
-static bool has_room(const struct loop *l)
+static bool has_room(const struct serve_loop *l)
 {
     for (int32_t i = 0; i < l->n_replicas; i++)
         if (l->replicas[i].in_flight < l->replicas[i].max_in_flight)
@@ -548,7 +548,7 @@ static bool has_room(const struct loop *l)
     return false;
 }
 
-static enum st wait_real(struct loop *l, bool arrivals, struct err *e)
+static enum st wait_real(struct serve_loop *l, bool arrivals, struct err *e)
 {
     double next_s = arrivals ? l->next.s : INFINITY;
     bool got = false, live = arrivals && l->source->live, none = !isfinite(l->next.s);
@@ -578,23 +578,23 @@ static enum st wait_real(struct loop *l, bool arrivals, struct err *e)
     return ST_OK;
 }
 
-static enum st step_real(struct loop *l, bool arrivals, struct err *e)
+static enum st step_real(struct serve_loop *l, bool arrivals, struct err *e)
 {
     TRY(wait_real(l, arrivals, e));
     return arrivals ? take_in(l, clock_now_s(l->clock), e) : ST_OK;
 }
 
-static enum st step(struct loop *l, bool arrivals, struct err *e)
+static enum st step(struct serve_loop *l, bool arrivals, struct err *e)
 {
     return l->clock->is_virtual ? step_virtual(l, arrivals, e) : step_real(l, arrivals, e);
 }
 
-static bool more_may_come(const struct loop *l)
+static bool more_may_come(const struct serve_loop *l)
 {
     return l->source->live && l->source->live->open(l->source->self);
 }
 
-static enum st run_loop(struct loop *l, struct err *e)
+static enum st run_loop(struct serve_loop *l, struct err *e)
 {
     l->next = (struct moment){INT64_MAX, INFINITY};
     if (!l->source->live) /* a live source's times count from second 0, which has not begun */
@@ -622,7 +622,7 @@ static enum st run_loop(struct loop *l, struct err *e)
 
 /* ---- whole runs ------------------------------------------------------------------------------ */
 
-static enum st check_executors(const struct loop *l, const struct executor *x, struct err *e)
+static enum st check_executors(const struct serve_loop *l, const struct executor *x, struct err *e)
 {
     if (l->source->live && l->clock->is_virtual)
         return err_set(e, ST_USAGE, "requests that come while it runs need the real clock");
@@ -658,7 +658,7 @@ static enum st check_executors(const struct loop *l, const struct executor *x, s
     return ST_OK;
 }
 
-static void abandon(struct loop *l, enum st st, struct err *e)
+static void abandon(struct serve_loop *l, enum st st, struct err *e)
 {
     bool stop = st == ST_INTERRUPTED;
     hand_over_ready(l, INFINITY);
@@ -667,7 +667,7 @@ static void abandon(struct loop *l, enum st st, struct err *e)
                         stop ? "interrupted" : "run", stop ? NULL : err_cause(e, 0));
 }
 
-static void close_loop(struct loop *l)
+static void close_loop(struct serve_loop *l)
 {
     struct serve_counters *n = l->run.counters;
     for (int32_t i = 0; i < l->n_replicas; i++) {
@@ -711,7 +711,7 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
 {
     *counters = (struct serve_counters){0};
     TRY(serve_check_params(p, e));
-    struct loop l = {
+    struct serve_loop l = {
         .run = {.p = p, .sched = sched_find(p->policy), .sink = sink, .counters = counters},
         .clock = clock,
         .source = source,

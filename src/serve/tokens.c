@@ -65,7 +65,7 @@ void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64
         if (r->run->write_tokens)
             sink->token(sink->self, &row);
         if (asked && sink->over(sink->self, &row, &status))
-            vec_push(&r->over, (struct verdict){q, status});
+            vec_push(&r->over, (struct request_verdict){q, status});
     }
     q->last_token_ns = time_ns;
     q->delivered++;

@@ -241,10 +241,10 @@ static void queue_body(struct server *s, struct MHD_Connection *c, struct visit 
         job_done(&v->job);
 }
 
-static enum reading reading_of(struct server *s, const struct visit *v)
+static enum body_reading reading_of(struct server *s, const struct visit *v)
 {
     pthread_mutex_lock(&s->lock);
-    const enum reading r = v->reading;
+    const enum body_reading r = v->reading;
     pthread_mutex_unlock(&s->lock);
     return r;
 }

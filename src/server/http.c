@@ -298,15 +298,15 @@ static void discard_log(void *self, const char *fmt, va_list ap)
 
 /* ---- begin and end ------------------------------------------------------------------------- */
 
-union address {
+union socket_address {
     struct sockaddr any;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
 };
 
-static bool parse_address(const char *host, int port, union address *out)
+static bool parse_address(const char *host, int port, union socket_address *out)
 {
-    *out = (union address){0};
+    *out = (union socket_address){0};
     if (strcmp(host, "localhost") == 0)
         host = "127.0.0.1";
     if (inet_pton(AF_INET, host, &out->v4.sin_addr) == 1) {
@@ -324,7 +324,7 @@ static bool parse_address(const char *host, int port, union address *out)
 
 bool server_is_loopback(const char *host)
 {
-    union address at;
+    union socket_address at;
     if (!parse_address(host, 0, &at))
         return false;
     if (at.any.sa_family == AF_INET)
@@ -359,7 +359,7 @@ static void set_limits(struct server *s)
 static enum st listen_on(struct server *s, struct err *e)
 {
     const struct server_params *p = s->p;
-    union address at;
+    union socket_address at;
     if (!parse_address(p->host, p->port, &at))
         return err_set(e, ST_USAGE, "server.host: '%s' is no numeric address", p->host);
     enum { RESERVE_OF_THREAD = 64 }; /* the library shares the limit out among its threads */

@@ -20,7 +20,7 @@ struct route {
 };
 
 /* Progress of reading the body of a completion or chat. */
-enum reading { READING_NOT, READING_QUEUED, READING_DONE };
+enum body_reading { READING_NOT, READING_QUEUED, READING_DONE };
 
 struct visit {
     struct server *server;
@@ -33,9 +33,9 @@ struct visit {
     /* Written by the thread that reads the body, the connection's or intake's. */
     struct intake_job job;
     struct MHD_Connection *connection;
-    enum reading reading; /* server.lock */
-    bool read_aside;      /* counted in server.n_read_aside */
-    struct arena *a;      /* of request; NULL = refused, or never read */
+    enum body_reading reading; /* server.lock */
+    bool read_aside;           /* counted in server.n_read_aside */
+    struct arena *a;           /* of request; NULL = refused, or never read */
     struct http_request request;
     struct http_refusal refusal;
     struct err e;

@@ -28,7 +28,7 @@ struct by_kv {
     int64_t n_x, n_kv;
 };
 
-struct tables {
+struct vidur_tables {
     const char *dir;
     double layers;          /* of one stage */
     double decode, prefill; /* factors for more than one request */
@@ -42,13 +42,13 @@ struct tables {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-struct cell {
+struct table_cell {
     int64_t a, b;
     double ms;
 };
 
 struct cells {
-    struct cell *p;
+    struct table_cell *p;
     size_t n, cap;
 };
 
@@ -62,7 +62,7 @@ static enum st read_cells(struct csv_reader *r, const char *a, int64_t max_a, co
     TRY(csv_require(r, "prediction", &cv, e));
     enum st st;
     while ((st = csv_next(r, e)) == ST_OK) {
-        struct cell c = {0};
+        struct table_cell c = {0};
         TRY(csv_int(r, ca, 0, max_a, &c.a, e));
         if (b)
             TRY(csv_int(r, cb, 0, max_b, &c.b, e));
@@ -138,7 +138,7 @@ static enum st read_by_kv(struct arena *a, const char *dir, const char *op, cons
     enum st st = read_table(dir, op, x, max_x, "kv_cache_size", MAX_KV, &cells, e);
     *t = (struct by_kv){.n_x = 1, .n_kv = 1};
     for (size_t i = 0; st == ST_OK && i < cells.n; i++) {
-        struct cell *c = &cells.p[i];
+        struct table_cell *c = &cells.p[i];
         int64_t key = c->a;
         if (squared)
             c->a = root(key);
@@ -182,7 +182,7 @@ static struct by_tokens combine(const double *const ms[TERMS], int64_t at)
                               .send = v[SEND]};
 }
 
-static enum st read_rows(struct arena *a, const struct predictor_params *p, struct tables *t,
+static enum st read_rows(struct arena *a, const struct predictor_params *p, struct vidur_tables *t,
                          struct err *e)
 {
     double *ms[TERMS] = {0};
@@ -213,7 +213,7 @@ static enum st open_tables(struct arena *a, const struct predictor_params *p, vo
         err_set(e, ST_USAGE, "predictor.tables: vidur_tables needs the folder of Vidur's tables");
         return err_hint(e, "predictor.tables=DIR with attn_pre_proj.csv and so on, or .csv.gz");
     }
-    struct tables *t = arena_one(a, struct tables);
+    struct vidur_tables *t = arena_one(a, struct vidur_tables);
     const struct model *m = p->model;
     if (m->layers % p->pp != 0)
         return err_set(
@@ -249,7 +249,7 @@ static double at(const struct by_kv *t, int64_t x, int64_t steps)
     return x < t->n_x && steps < t->n_kv ? t->ms[x * t->n_kv + steps] : (double)NAN;
 }
 
-static enum st absent(const struct tables *t, const char *op, const char *x, int64_t n,
+static enum st absent(const struct vidur_tables *t, const char *op, const char *x, int64_t n,
                       int64_t steps, struct err *e)
 {
     if (steps < 0)
@@ -261,7 +261,8 @@ static enum st absent(const struct tables *t, const char *op, const char *x, int
                        "limit batches and lengths");
 }
 
-static enum st decode_ms(const struct tables *t, const struct batch *b, double *ms, struct err *e)
+static enum st decode_ms(const struct vidur_tables *t, const struct batch *b, double *ms,
+                         struct err *e)
 {
     int64_t steps = kv_steps((b->decode_kv_tokens + b->n_decodes) / b->n_decodes);
     double v = at(&t->decodes, b->n_decodes, steps);
@@ -271,7 +272,8 @@ static enum st decode_ms(const struct tables *t, const struct batch *b, double *
     return ST_OK;
 }
 
-static enum st prefill_ms(const struct tables *t, const struct batch *b, double *ms, struct err *e)
+static enum st prefill_ms(const struct vidur_tables *t, const struct batch *b, double *ms,
+                          struct err *e)
 {
     int64_t steps = 0, square = 0;
     if (b->prefill_tokens > MAX_TOKENS) /* in no table, and squares would not fit */
@@ -290,7 +292,7 @@ static enum st prefill_ms(const struct tables *t, const struct batch *b, double 
 
 static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
 {
-    const struct tables *t = self;
+    const struct vidur_tables *t = self;
     int64_t tokens = b->prefill_tokens + b->n_decodes;
     int64_t row = (tokens + TOKEN_STEP - 1) / TOKEN_STEP;
     double decode = 0, prefill = 0;

@@ -175,7 +175,7 @@ struct node *fields_node(struct arena *a, const struct fields *f, const void *re
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-struct reading {
+struct field_reading {
     struct arena *a;
     struct err *e;
     bool loose;
@@ -183,8 +183,8 @@ struct reading {
     char path[256]; /* of the value being read: "seeds[2].rate"; a longer one is cut */
 };
 
-static void push_path(struct reading *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void push_path(struct reading *r, const char *fmt, ...)
+static void push_path(struct field_reading *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void push_path(struct field_reading *r, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -194,13 +194,13 @@ static void push_path(struct reading *r, const char *fmt, ...)
     r->path_n = r->path_n < sizeof r->path ? r->path_n : sizeof r->path - 1;
 }
 
-static void pop_path(struct reading *r, size_t n)
+static void pop_path(struct field_reading *r, size_t n)
 {
     r->path_n = n;
     r->path[n] = 0;
 }
 
-static enum st wrong(struct reading *r, const struct node *n, const char *want)
+static enum st wrong(struct field_reading *r, const struct node *n, const char *want)
 {
     return node_err(n, ST_INPUT, r->e, "%s%sexpected %s, got %s", r->path, r->path_n ? ": " : "",
                     want, node_kind_name(n->kind));
@@ -247,10 +247,11 @@ static void clear_record(const struct fields *fields, void *record)
         clear_row(&fields->rows[i], record);
 }
 
-static enum st read_record(struct reading *r, const struct fields *fields, const struct node *map,
-                           void *record);
+static enum st read_record(struct field_reading *r, const struct fields *fields,
+                           const struct node *map, void *record);
 
-static enum st read_int(struct reading *r, const struct field *f, const struct node *n, void *p)
+static enum st read_int(struct field_reading *r, const struct field *f, const struct node *n,
+                        void *p)
 {
     static const double bits31 = INT32_MAX, bits32 = UINT32_MAX, bits63 = 0x1p63;
     const bool any = f->min == 0 && f->max == 0,
@@ -267,7 +268,7 @@ static enum st read_int(struct reading *r, const struct field *f, const struct n
     return ST_OK;
 }
 
-static enum st read_double(struct reading *r, const struct field *f, const struct node *n,
+static enum st read_double(struct field_reading *r, const struct field *f, const struct node *n,
                            double *out)
 {
     const bool any = f->min == 0 && f->max == 0;
@@ -275,7 +276,8 @@ static enum st read_double(struct reading *r, const struct field *f, const struc
                           any ? (double)INFINITY : f->max, out, r->e);
 }
 
-static enum st read_enum(struct reading *r, const struct field *f, const struct node *n, void *p)
+static enum st read_enum(struct field_reading *r, const struct field *f, const struct node *n,
+                         void *p)
 {
     const char *text;
     TRY(node_to_str(n, r->path, &text, r->e));
@@ -295,7 +297,7 @@ static enum st read_enum(struct reading *r, const struct field *f, const struct 
     return r->e->st;
 }
 
-static enum st read_doubles(struct reading *r, const struct field *f, const struct node *n,
+static enum st read_doubles(struct field_reading *r, const struct field *f, const struct node *n,
                             struct doubles *out)
 {
     if (n->kind != NODE_LIST)
@@ -309,7 +311,8 @@ static enum st read_doubles(struct reading *r, const struct field *f, const stru
     return ST_OK;
 }
 
-static enum st read_value(struct reading *r, const struct field *f, const struct node *n, void *p)
+static enum st read_value(struct field_reading *r, const struct field *f, const struct node *n,
+                          void *p)
 {
     switch (f->kind) {
     case FIELD_KIND_INT32:
@@ -342,7 +345,7 @@ static enum st read_value(struct reading *r, const struct field *f, const struct
     return ST_OK;
 }
 
-static enum st read_pair(struct reading *r, const struct field *f, const struct node *n,
+static enum st read_pair(struct field_reading *r, const struct field *f, const struct node *n,
                          void *record)
 {
     struct doubles d;
@@ -355,8 +358,8 @@ static enum st read_pair(struct reading *r, const struct field *f, const struct 
 }
 
 /* One element; *taken says that it counts. */
-static enum st read_element(struct reading *r, const struct field *f, const struct node *n, void *p,
-                            bool *taken)
+static enum st read_element(struct field_reading *r, const struct field *f, const struct node *n,
+                            void *p, bool *taken)
 {
     clear_value(f, p);
     *taken = (f->nulls && n->kind == NODE_NULL) || read_value(r, f, n, p) == ST_OK;
@@ -367,7 +370,7 @@ static enum st read_element(struct reading *r, const struct field *f, const stru
     return ST_OK;
 }
 
-static enum st read_list(struct reading *r, const struct field *f, const struct node *n,
+static enum st read_list(struct field_reading *r, const struct field *f, const struct node *n,
                          void *record)
 {
     const bool keyed = f->shape == FIELD_SHAPE_KEYED;
@@ -393,7 +396,7 @@ static enum st read_list(struct reading *r, const struct field *f, const struct 
     return ST_OK;
 }
 
-static enum st read_named(struct reading *r, const struct field *f, const struct node *n,
+static enum st read_named(struct field_reading *r, const struct field *f, const struct node *n,
                           void *record)
 {
     if (n->kind != NODE_MAP)
@@ -424,7 +427,7 @@ static bool has_any(const struct fields *fields, const struct node *map)
     return false;
 }
 
-static enum st read_row(struct reading *r, const struct field *f, const struct node *map,
+static enum st read_row(struct field_reading *r, const struct field *f, const struct node *map,
                         void *record)
 {
     const struct node *n = f->key ? node_find(map, f->key) : map;
@@ -454,8 +457,8 @@ static enum st read_row(struct reading *r, const struct field *f, const struct n
     return ST_OK;
 }
 
-static enum st read_record(struct reading *r, const struct fields *fields, const struct node *map,
-                           void *record)
+static enum st read_record(struct field_reading *r, const struct fields *fields,
+                           const struct node *map, void *record)
 {
     if (map->kind != NODE_MAP)
         return wrong(r, map, "a map");
@@ -478,7 +481,7 @@ static enum st read_record(struct reading *r, const struct fields *fields, const
 enum st fields_read(struct arena *a, const struct fields *f, const struct node *map, void *record,
                     struct err *e)
 {
-    struct reading r = {.a = a, .e = e};
+    struct field_reading r = {.a = a, .e = e};
     if (read_record(&r, f, map, record) == ST_OK)
         return ST_OK;
     return f->remedy ? err_hint(e, "%s", f->remedy) : e->st;
@@ -488,7 +491,7 @@ void fields_read_loose(struct arena *a, const struct fields *f, const struct nod
                        void *record)
 {
     struct err ignored = {0};
-    struct reading r = {.a = a, .e = &ignored, .loose = true};
+    struct field_reading r = {.a = a, .e = &ignored, .loose = true};
     if (!map || read_record(&r, f, map, record) != ST_OK)
         clear_record(f, record);
 }

@@ -16,7 +16,7 @@ enum want {
 };
 
 /* A token that the fed bytes cut in two; its first part waits in `held`. */
-enum partial { PARTIAL_NONE, PARTIAL_STRING, PARTIAL_WORD };
+enum json_partial { PARTIAL_NONE, PARTIAL_STRING, PARTIAL_WORD };
 
 struct json_reader {
     const char *p, *end; /* unread bytes of the current feed */
@@ -28,7 +28,7 @@ struct json_reader {
     int64_t i;           /* of the current integer */
     double f;            /* of the current number */
     enum want want;
-    enum partial partial;
+    enum json_partial partial;
     bool escaped; /* a partial string ends in an open backslash */
     bool finished, failed;
     bool python, lenient; /* of json_limits */
@@ -318,7 +318,7 @@ static enum json_event string_event(struct json_reader *r, const char *raw, size
 }
 
 /* The bytes ran out inside a token: keep what is there and ask for more. */
-static enum json_event hold(struct json_reader *r, enum partial kind, const char *from)
+static enum json_event hold(struct json_reader *r, enum json_partial kind, const char *from)
 {
     buf_add(&r->held, from, (size_t)(r->end - from));
     r->partial = kind;

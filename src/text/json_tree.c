@@ -6,7 +6,7 @@
 
 /* Children of the open containers wait on two stacks and move to the arena, in one piece of the
  * right size, when their container closes. */
-struct builder {
+struct tree_builder {
     struct arena *a;
     struct json_reader *r;
     const char *source;
@@ -18,7 +18,7 @@ struct builder {
     size_t values, max_values;
 };
 
-static struct node *make(struct builder *b, enum node_kind kind)
+static struct node *make(struct tree_builder *b, enum node_kind kind)
 {
     struct node *n = node_new(b->a, kind);
     n->source = b->source;
@@ -27,13 +27,13 @@ static struct node *make(struct builder *b, enum node_kind kind)
     return n;
 }
 
-static struct sv keep_text(struct builder *b)
+static struct sv keep_text(struct tree_builder *b)
 {
     struct sv s = json_text(b->r);
     return (struct sv){arena_strn(b->a, s.p, s.n), s.n};
 }
 
-static void attach(struct builder *b, struct node *n)
+static void attach(struct tree_builder *b, struct node *n)
 {
     if (b->open.n == 0)
         b->root = n;
@@ -43,7 +43,7 @@ static void attach(struct builder *b, struct node *n)
         vec_last(&b->pairs).value = n;
 }
 
-static void open_node(struct builder *b, enum node_kind kind)
+static void open_node(struct tree_builder *b, enum node_kind kind)
 {
     struct node *n = make(b, kind);
     attach(b, n);
@@ -51,7 +51,7 @@ static void open_node(struct builder *b, enum node_kind kind)
     vec_push(&b->first, kind == NODE_LIST ? b->items.n : b->pairs.n);
 }
 
-static void close_list(struct builder *b)
+static void close_list(struct tree_builder *b)
 {
     struct node *n = vec_pop(&b->open);
     size_t first = vec_pop(&b->first);
@@ -61,7 +61,7 @@ static void close_list(struct builder *b)
     b->items.n = first;
 }
 
-static enum st close_map(struct builder *b, struct err *e)
+static enum st close_map(struct tree_builder *b, struct err *e)
 {
     struct node *n = vec_pop(&b->open);
     size_t first = vec_pop(&b->first);
@@ -76,14 +76,14 @@ static enum st close_map(struct builder *b, struct err *e)
     return ST_OK;
 }
 
-static void key(struct builder *b)
+static void key(struct tree_builder *b)
 {
     struct node_pair p = {.key = keep_text(b)};
     json_place(b->r, &p.line, &p.column);
     vec_push(&b->pairs, p);
 }
 
-static enum st build(struct builder *b, struct err *e)
+static enum st build(struct tree_builder *b, struct err *e)
 {
     while (b->values <= b->max_values) {
         struct node *n;
@@ -164,7 +164,8 @@ enum st json_parse(struct arena *a, const char *source, struct sv text,
     if (text.n > byte_limit(limits))
         return err_set(e, ST_INPUT, "%s has %zu bytes; the limit for this kind of file is %zu",
                        source, text.n, byte_limit(limits));
-    struct builder b = {.a = a, .source = arena_str(a, source), .max_values = value_limit(limits)};
+    struct tree_builder b = {
+        .a = a, .source = arena_str(a, source), .max_values = value_limit(limits)};
     b.r = json_reader_new(source, limits);
     json_feed(b.r, text.p, text.n);
     enum st st = build(&b, e);

@@ -36,11 +36,11 @@ enum { COLOURS = 8, MAX_POINTS = 1000, BUCKETS = 250 };
 /* Estimates: the reader's font is unknown. */
 static const double CHAR_PX = 7.4, LINE_PX = 18, GAP_PX = 8, KEY_PX = 22;
 
-struct point {
+struct chart_point {
     double x, y; /* data first, pixels once placed */
 };
 
-struct drawing {
+struct chart_drawing {
     struct buf *out;
     const struct svg_chart *c;
     struct scale x, y;
@@ -56,7 +56,7 @@ static bool has_text(const char *s)
 
 /* ---- ranges ---- */
 
-static bool shown(const struct drawing *d, double x, double y)
+static bool shown(const struct chart_drawing *d, double x, double y)
 {
     return isfinite(x) && isfinite(y) && fabs(x) < 1e300 && fabs(y) < 1e300 &&
            !(d->c->log_x && x <= 0);
@@ -68,7 +68,7 @@ static void widen(double *min, double *max, double v)
     *max = v > *max ? v : *max;
 }
 
-static void choose_scales(struct drawing *d)
+static void choose_scales(struct chart_drawing *d)
 {
     double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
     for (size_t k = 0; k < d->c->n_series; k++) {
@@ -102,12 +102,12 @@ static void choose_scales(struct drawing *d)
     d->y = svg_scale_linear(y0, y1, !fixed);
 }
 
-static double x_px(const struct drawing *d, double v)
+static double x_px(const struct chart_drawing *d, double v)
 {
     return d->left + svg_scale_at(&d->x, v) * (d->right - d->left);
 }
 
-static double y_px(const struct drawing *d, double v)
+static double y_px(const struct chart_drawing *d, double v)
 {
     return d->bottom - svg_scale_at(&d->y, v) * (d->bottom - d->top);
 }
@@ -124,8 +124,8 @@ static void put_px(struct buf *out, double v)
         buf_printf(out, "%.1f", tenths);
 }
 
-static void put_text(struct drawing *d, double x, double y, const char *anchor, const char *class,
-                     const char *text)
+static void put_text(struct chart_drawing *d, double x, double y, const char *anchor,
+                     const char *class, const char *text)
 {
     buf_puts(d->out, "<text x=\"");
     put_px(d->out, x);
@@ -151,10 +151,10 @@ static double text_px(const char *s)
 
 /* ---- series ---- */
 
-typedef VEC(struct point) points;
+typedef VEC(struct chart_point) points;
 
 /* The first, lowest, highest and last of p[0, n), each once, in their order. */
-static void keep_extremes(points *out, const struct point *p, size_t n)
+static void keep_extremes(points *out, const struct chart_point *p, size_t n)
 {
     size_t low = 0, high = 0;
     for (size_t i = 1; i < n; i++) {
@@ -176,7 +176,7 @@ static bool ascending(const points *p)
 
 /* Keeps the extremes of each of BUCKETS slices of the width; where x goes to and fro, of each of
  * BUCKETS equal runs of points. */
-static void thin(const struct drawing *d, points *p)
+static void thin(const struct chart_drawing *d, points *p)
 {
     points kept = {0};
     double slice = (d->right - d->left) / BUCKETS;
@@ -194,7 +194,7 @@ static void thin(const struct drawing *d, points *p)
     *p = kept;
 }
 
-static void put_path(struct drawing *d, const points *p, bool step)
+static void put_path(struct chart_drawing *d, const points *p, bool step)
 {
     struct buf *out = d->out;
     int x = 0, y = 0; /* the pen, in tenths of a pixel */
@@ -236,7 +236,7 @@ static void put_class(struct buf *out, size_t k, const struct svg_series *s, boo
                dot ? " dot" : "");
 }
 
-static void put_dots(struct drawing *d, size_t k, const points *p)
+static void put_dots(struct chart_drawing *d, size_t k, const points *p)
 {
     buf_puts(d->out, "<path ");
     put_class(d->out, k, &d->c->series[k], true);
@@ -251,13 +251,14 @@ static void put_dots(struct drawing *d, size_t k, const points *p)
     buf_puts(d->out, "\"/>\n");
 }
 
-static void put_series(struct drawing *d, size_t k)
+static void put_series(struct chart_drawing *d, size_t k)
 {
     const struct svg_series *s = &d->c->series[k];
     points p = {0};
     for (size_t i = 0; i < s->n; i++)
         if (shown(d, s->x[i], s->y[i]))
-            vec_push(&p, (struct point){near_plot(x_px(d, s->x[i])), near_plot(y_px(d, s->y[i]))});
+            vec_push(
+                &p, (struct chart_point){near_plot(x_px(d, s->x[i])), near_plot(y_px(d, s->y[i]))});
     if (p.n > MAX_POINTS)
         thin(d, &p);
     if (p.n > 1 && !s->no_line) {
@@ -273,7 +274,7 @@ static void put_series(struct drawing *d, size_t k)
 }
 
 /* The plot clips what leaves it; an inner svg needs no id, so charts can share a page. */
-static void put_plot(struct drawing *d)
+static void put_plot(struct chart_drawing *d)
 {
     double x = d->left - 2, y = d->top - 2, w = d->right - d->left + 4, h = d->bottom - d->top + 4;
     buf_puts(d->out, "<svg");
@@ -304,7 +305,7 @@ static void put_line(struct buf *out, double x0, double y0, char direction, doub
     put_px(out, to);
 }
 
-static void put_axes(struct drawing *d)
+static void put_axes(struct chart_drawing *d)
 {
     buf_puts(d->out, "<path class=\"grid\" d=\"");
     for (int i = 0; i < d->y.n_ticks; i++)
@@ -326,7 +327,7 @@ static void put_axes(struct drawing *d)
     }
 }
 
-static void put_labels(struct drawing *d, double y_label_at)
+static void put_labels(struct chart_drawing *d, double y_label_at)
 {
     const struct svg_chart *c = d->c;
     double below = d->bottom + 2 * LINE_PX;
@@ -345,7 +346,7 @@ static void put_labels(struct drawing *d, double y_label_at)
 }
 
 /* The vertical mark, its name above it in the row of the y label. */
-static void put_mark(struct drawing *d, double name_at, double width)
+static void put_mark(struct chart_drawing *d, double name_at, double width)
 {
     const char *name = d->c->x_mark_name;
     if (!has_text(name) || d->empty || !shown(d, d->c->x_mark, 0))
@@ -360,7 +361,7 @@ static void put_mark(struct drawing *d, double name_at, double width)
 }
 
 /* A name of the legend, cut where it would leave the chart; whole in its tooltip. */
-static void put_name(struct drawing *d, double x, double y, double width, const char *name)
+static void put_name(struct chart_drawing *d, double x, double y, double width, const char *name)
 {
     size_t most = (size_t)fmax(1, (width - x) / CHAR_PX), n = 0, at = 0;
     for (; name[at]; at++)
@@ -388,7 +389,7 @@ static void put_name(struct drawing *d, double x, double y, double width, const 
 }
 
 /* A line, a dot, or both: what the series is drawn as. */
-static void put_key(struct drawing *d, size_t k, double x, double y)
+static void put_key(struct chart_drawing *d, size_t k, double x, double y)
 {
     const struct svg_series *s = &d->c->series[k];
     if (!s->no_line) {
@@ -399,13 +400,13 @@ static void put_key(struct drawing *d, size_t k, double x, double y)
         buf_puts(d->out, "\"/>\n");
     }
     if (s->points || s->no_line) {
-        struct point middle = {x + KEY_PX / 2, y};
+        struct chart_point middle = {x + KEY_PX / 2, y};
         put_dots(d, k, &(const points){.p = &middle, .n = 1});
     }
 }
 
 /* Names in rows under the title, the first at y. Returns the rows. */
-static int put_legend(struct drawing *d, double y, double width)
+static int put_legend(struct chart_drawing *d, double y, double width)
 {
     int rows = 1;
     double x = GAP_PX;
@@ -425,7 +426,7 @@ static int put_legend(struct drawing *d, double y, double width)
     return rows;
 }
 
-static void put_head(struct drawing *d, int width, int height)
+static void put_head(struct chart_drawing *d, int width, int height)
 {
     buf_printf(d->out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" width=\"%d\" "
@@ -440,7 +441,7 @@ static void put_head(struct drawing *d, int width, int height)
 
 void svg_chart(struct buf *out, const struct svg_chart *c)
 {
-    struct drawing d = {.out = out, .c = c};
+    struct chart_drawing d = {.out = out, .c = c};
     int width = c->width > 0 ? c->width : 640, height = c->height > 0 ? c->height : 320;
     choose_scales(&d);
     put_head(&d, width, height);

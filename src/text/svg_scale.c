@@ -23,20 +23,20 @@ static double round_step(double span)
     return 10 * unit;
 }
 
-struct unit {
+struct tick_unit {
     double from, size;
     const char *suffix;
 };
 
 /* The suffix for an axis whose largest tick is v: 20k, 1.5M. */
-static struct unit unit_of(double v)
+static struct tick_unit unit_of(double v)
 {
-    static const struct unit units[] = {
+    static const struct tick_unit units[] = {
         {1e12, 1e12, "T"}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (fabs(v) >= units[i].from * (1 - 1e-9))
             return units[i];
-    return (struct unit){0, 1, ""};
+    return (struct tick_unit){0, 1, ""};
 }
 
 /* Exponents only where plain digits would be too long to read. */
@@ -47,7 +47,7 @@ static void label(char out[SCALE_LABEL_MAX], double v, double step, double large
     } else if (step < 1e-5 || fabs(largest) >= 1e15) {
         snprintf(out, SCALE_LABEL_MAX, "%.6g", v);
     } else {
-        struct unit u = unit_of(largest);
+        struct tick_unit u = unit_of(largest);
         int decimals = (int)ceil(-log10(step / u.size) - 1e-9);
         decimals = decimals < 0 ? 0 : decimals > 9 ? 9 : decimals;
         snprintf(out, SCALE_LABEL_MAX, "%.*f%s", decimals, v / u.size, u.suffix);

@@ -9,7 +9,7 @@
 
 #define CORE_TAG "tag:yaml.org,2002:"
 
-struct loader {
+struct yaml_loader {
     struct arena *a;
     const char *source;
     struct sv text;
@@ -19,10 +19,10 @@ struct loader {
     size_t repeated; /* bytes of texts that aliases stand for */
 };
 
-static enum st at_mark(struct loader *l, yaml_mark_t mark, struct err *e, const char *fmt, ...)
+static enum st at_mark(struct yaml_loader *l, yaml_mark_t mark, struct err *e, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
-static enum st at_mark(struct loader *l, yaml_mark_t mark, struct err *e, const char *fmt, ...)
+static enum st at_mark(struct yaml_loader *l, yaml_mark_t mark, struct err *e, const char *fmt, ...)
 {
     char text[600];
     va_list ap;
@@ -44,7 +44,7 @@ static yaml_mark_t mark_of(struct sv text, size_t at)
     return m;
 }
 
-static enum st next_event(struct loader *l, yaml_event_t *ev, struct err *e)
+static enum st next_event(struct yaml_loader *l, yaml_event_t *ev, struct err *e)
 {
     if (yaml_parser_parse(&l->parser, ev))
         return ST_OK;
@@ -59,7 +59,7 @@ static enum st next_event(struct loader *l, yaml_event_t *ev, struct err *e)
     return at_mark(l, mark, e, "%s", p->problem ? p->problem : "out of memory");
 }
 
-static enum st count_node(struct loader *l, yaml_mark_t mark, struct err *e)
+static enum st count_node(struct yaml_loader *l, yaml_mark_t mark, struct err *e)
 {
     if (l->nodes++ < YAML_MAX_NODES)
         return ST_OK;
@@ -67,7 +67,7 @@ static enum st count_node(struct loader *l, yaml_mark_t mark, struct err *e)
 }
 
 /* Enters a container; the caller leaves it with l->depth--. */
-static enum st enter(struct loader *l, yaml_mark_t mark, struct err *e)
+static enum st enter(struct yaml_loader *l, yaml_mark_t mark, struct err *e)
 {
     if (l->depth == YAML_MAX_DEPTH)
         return at_mark(l, mark, e, "nested deeper than %d levels", YAML_MAX_DEPTH);
@@ -75,8 +75,8 @@ static enum st enter(struct loader *l, yaml_mark_t mark, struct err *e)
     return ST_OK;
 }
 
-static enum st new_node(struct loader *l, enum node_kind kind, yaml_mark_t mark, struct node **out,
-                        struct err *e)
+static enum st new_node(struct yaml_loader *l, enum node_kind kind, yaml_mark_t mark,
+                        struct node **out, struct err *e)
 {
     TRY(count_node(l, mark, e));
     struct node *n = node_new(l->a, kind);
@@ -87,13 +87,13 @@ static enum st new_node(struct loader *l, enum node_kind kind, yaml_mark_t mark,
     return ST_OK;
 }
 
-static void remember(struct loader *l, const yaml_char_t *anchor, struct node *n)
+static void remember(struct yaml_loader *l, const yaml_char_t *anchor, struct node *n)
 {
     if (anchor)
         map_put(&l->anchors, (const char *)anchor, strlen((const char *)anchor), NULL)->p = n;
 }
 
-static enum st repeat(struct loader *l, size_t bytes, yaml_mark_t mark, struct err *e)
+static enum st repeat(struct yaml_loader *l, size_t bytes, yaml_mark_t mark, struct err *e)
 {
     l->repeated += bytes;
     if (l->repeated <= YAML_MAX_BYTES)
@@ -103,8 +103,8 @@ static enum st repeat(struct loader *l, size_t bytes, yaml_mark_t mark, struct e
 }
 
 /* A copy for an alias. Texts are shared: they never change. */
-static enum st expand(struct loader *l, const struct node *n, yaml_mark_t mark, struct node **out,
-                      struct err *e)
+static enum st expand(struct yaml_loader *l, const struct node *n, yaml_mark_t mark,
+                      struct node **out, struct err *e)
 {
     TRY(count_node(l, mark, e));
     struct node *c = arena_copy(l->a, n, sizeof *n);
@@ -130,7 +130,8 @@ static enum st expand(struct loader *l, const struct node *n, yaml_mark_t mark, 
     return ST_OK;
 }
 
-static enum st alias(struct loader *l, const yaml_event_t *ev, struct node **out, struct err *e)
+static enum st alias(struct yaml_loader *l, const yaml_event_t *ev, struct node **out,
+                     struct err *e)
 {
     const char *name = (const char *)ev->data.alias.anchor;
     const struct map_entry *found = map_find(&l->anchors, name, strlen(name));
@@ -140,7 +141,7 @@ static enum st alias(struct loader *l, const yaml_event_t *ev, struct node **out
 }
 
 /* The last part of a core tag ("int"), NULL for no tag, or an error for another tag. */
-static enum st core_tag(struct loader *l, const yaml_char_t *tag, yaml_mark_t mark,
+static enum st core_tag(struct yaml_loader *l, const yaml_char_t *tag, yaml_mark_t mark,
                         const char **out, struct err *e)
 {
     const char *t = (const char *)tag;
@@ -159,7 +160,8 @@ static enum st core_tag(struct loader *l, const yaml_char_t *tag, yaml_mark_t ma
     return *out ? ST_OK : at_mark(l, mark, e, "the tag %.100s is not supported", t);
 }
 
-static enum st scalar(struct loader *l, const yaml_event_t *ev, struct node **out, struct err *e)
+static enum st scalar(struct yaml_loader *l, const yaml_event_t *ev, struct node **out,
+                      struct err *e)
 {
     static const struct {
         const char *tag;
@@ -198,9 +200,10 @@ static enum st scalar(struct loader *l, const yaml_event_t *ev, struct node **ou
     return ST_OK;
 }
 
-static enum st value(struct loader *l, yaml_event_t *ev, struct node **out, struct err *e);
+static enum st value(struct yaml_loader *l, yaml_event_t *ev, struct node **out, struct err *e);
 
-static enum st sequence(struct loader *l, const yaml_event_t *ev, struct node **out, struct err *e)
+static enum st sequence(struct yaml_loader *l, const yaml_event_t *ev, struct node **out,
+                        struct err *e)
 {
     struct node *n;
     const char *tag;
@@ -239,7 +242,8 @@ static void add_pair(struct arena *a, struct node *map, struct node_pair p)
 }
 
 /* The pairs of `from` whose keys the map has not; `seen` holds the map's keys. */
-static void merge_map(struct loader *l, struct node *map, struct map *seen, const struct node *from)
+static void merge_map(struct yaml_loader *l, struct node *map, struct map *seen,
+                      const struct node *from)
 {
     for (uint32_t i = 0; i < from->n; i++) {
         bool is_new;
@@ -249,7 +253,8 @@ static void merge_map(struct loader *l, struct node *map, struct map *seen, cons
     }
 }
 
-static enum st merge(struct loader *l, struct node *map, const struct node *from, struct err *e)
+static enum st merge(struct yaml_loader *l, struct node *map, const struct node *from,
+                     struct err *e)
 {
     bool ok = from->kind == NODE_MAP || from->kind == NODE_LIST;
     for (uint32_t i = 0; from->kind == NODE_LIST && i < from->n; i++)
@@ -269,8 +274,8 @@ static enum st merge(struct loader *l, struct node *map, const struct node *from
     return ST_OK;
 }
 
-static enum st key_text(struct loader *l, yaml_event_t *ev, struct node_pair *p, bool *is_merge,
-                        struct err *e)
+static enum st key_text(struct yaml_loader *l, yaml_event_t *ev, struct node_pair *p,
+                        bool *is_merge, struct err *e)
 {
     p->line = (uint32_t)ev->start_mark.line + 1;
     p->column = (uint32_t)ev->start_mark.column + 1;
@@ -286,7 +291,8 @@ static enum st key_text(struct loader *l, yaml_event_t *ev, struct node_pair *p,
     return ST_OK;
 }
 
-static enum st mapping(struct loader *l, const yaml_event_t *ev, struct node **out, struct err *e)
+static enum st mapping(struct yaml_loader *l, const yaml_event_t *ev, struct node **out,
+                       struct err *e)
 {
     struct node *n, *merged = NULL;
     const char *tag;
@@ -329,7 +335,7 @@ static enum st mapping(struct loader *l, const yaml_event_t *ev, struct node **o
 }
 
 /* Consumes the event. */
-static enum st value(struct loader *l, yaml_event_t *ev, struct node **out, struct err *e)
+static enum st value(struct yaml_loader *l, yaml_event_t *ev, struct node **out, struct err *e)
 {
     enum st st;
     if (ev->type == YAML_SEQUENCE_START_EVENT)
@@ -344,7 +350,7 @@ static enum st value(struct loader *l, yaml_event_t *ev, struct node **out, stru
     return st;
 }
 
-static enum st skip_event(struct loader *l, yaml_event_type_t *type, yaml_mark_t *mark,
+static enum st skip_event(struct yaml_loader *l, yaml_event_type_t *type, yaml_mark_t *mark,
                           struct err *e)
 {
     yaml_event_t ev;
@@ -355,7 +361,7 @@ static enum st skip_event(struct loader *l, yaml_event_type_t *type, yaml_mark_t
     return ST_OK;
 }
 
-static enum st document(struct loader *l, struct node **out, struct err *e)
+static enum st document(struct yaml_loader *l, struct node **out, struct err *e)
 {
     yaml_event_type_t type;
     yaml_mark_t mark;
@@ -392,7 +398,7 @@ enum st yaml_parse(struct arena *a, const char *source, struct sv text, struct n
     TRY(check_utf8(source, text, e));
     if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) /* libyaml would count it */
         text = (struct sv){text.p + 3, text.n - 3};
-    struct loader l = {.a = a, .source = arena_str(a, source), .text = text};
+    struct yaml_loader l = {.a = a, .source = arena_str(a, source), .text = text};
     struct arena *scratch = arena_new();
     map_init(&l.anchors, scratch);
     ASSERT(yaml_parser_initialize(&l.parser));

@@ -8,7 +8,7 @@
 
 /* Open addressing; a slot holds id + 1, the upper half of the hash stands beside it. */
 struct trace_ids {
-    struct slot {
+    struct hash_slot {
         uint32_t id1, hash;
     } * slots;
     uint32_t mask, used;
@@ -48,7 +48,7 @@ static void ids_free(struct trace_ids *t)
         mem_free(t->slots);
 }
 
-static void ids_place(struct trace_ids *t, struct slot s)
+static void ids_place(struct trace_ids *t, struct hash_slot s)
 {
     uint32_t i = s.hash & t->mask;
     while (t->slots[i].id1)
@@ -67,7 +67,7 @@ static void ids_add(struct trace_ids *t, uint32_t hash, uint32_t id)
                 ids_place(t, old.slots[i]);
         mem_free(old.slots);
     }
-    ids_place(t, (struct slot){id + 1, hash});
+    ids_place(t, (struct hash_slot){id + 1, hash});
 }
 
 /* Runs `body` for each id with that hash until it breaks out; `id` is the candidate. */

@@ -24,7 +24,7 @@ static int by_id(const void *x, const void *y)
 
 /* Correlation ids of one process. CUPTI counts up, so a table from the least to the largest is
  * small; sparse ids (or hostile ones) are searched in a sorted list instead. */
-struct launches {
+struct launch_index {
     uint32_t min, max;
     size_t count;
     uint32_t *call;            /* [max - min + 1] by correlation - min */
@@ -32,15 +32,16 @@ struct launches {
     size_t n_sparse;
 };
 
-static struct launches *launches_of(struct launches *all, const struct trace *t, size_t call)
+static struct launch_index *launches_of(struct launch_index *all, const struct trace *t,
+                                        size_t call)
 {
     return t->calls.correlation[call] ? &all[t->dict.threads[t->calls.thread[call]].process] : NULL;
 }
 
-static void launches_count(struct launches *all, const struct trace *t)
+static void launches_count(struct launch_index *all, const struct trace *t)
 {
     for (size_t i = 0; i < t->calls.n; i++) {
-        struct launches *l = launches_of(all, t, i);
+        struct launch_index *l = launches_of(all, t, i);
         if (!l)
             continue;
         uint32_t c = t->calls.correlation[i];
@@ -50,7 +51,7 @@ static void launches_count(struct launches *all, const struct trace *t)
     }
 }
 
-static void launches_allocate(struct launches *l)
+static void launches_allocate(struct launch_index *l)
 {
     size_t span = (size_t)(l->max - l->min) + 1;
     if (l->count && span <= 16 * l->count + 1024) {
@@ -61,10 +62,10 @@ static void launches_allocate(struct launches *l)
     }
 }
 
-static void launches_fill(struct launches *all, const struct trace *t)
+static void launches_fill(struct launch_index *all, const struct trace *t)
 {
     for (size_t i = 0; i < t->calls.n; i++) {
-        struct launches *l = launches_of(all, t, i);
+        struct launch_index *l = launches_of(all, t, i);
         if (!l)
             continue;
         uint32_t c = t->calls.correlation[i];
@@ -79,7 +80,7 @@ static void launches_fill(struct launches *all, const struct trace *t)
     }
 }
 
-static uint32_t launches_find(const struct launches *l, uint32_t correlation)
+static uint32_t launches_find(const struct launch_index *l, uint32_t correlation)
 {
     if (l->call)
         return correlation >= l->min && correlation <= l->max ? l->call[correlation - l->min]
@@ -95,10 +96,10 @@ static uint32_t launches_find(const struct launches *l, uint32_t correlation)
     return lo < l->n_sparse && l->sparse[lo].id == correlation ? l->sparse[lo].at : TRACE_NONE;
 }
 
-static struct launches *launches_open(const struct trace *t)
+static struct launch_index *launches_open(const struct trace *t)
 {
     uint32_t n = t->dict.n_processes;
-    struct launches *l = mem_alloc((n + 1) * sizeof *l);
+    struct launch_index *l = mem_alloc((n + 1) * sizeof *l);
     launches_count(l, t);
     for (uint32_t i = 0; i < n; i++)
         launches_allocate(&l[i]);
@@ -109,7 +110,7 @@ static struct launches *launches_open(const struct trace *t)
     return l;
 }
 
-static void launches_close(struct launches *l, uint32_t n)
+static void launches_close(struct launch_index *l, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         mem_free(l[i].call);
@@ -130,7 +131,7 @@ static uint32_t one_of(uint32_t so_far, uint32_t process)
 
 /* The process of that team with a call of that correlation, with `before` one that began before the
  * operation; SEVERAL, NOBODY. */
-static uint32_t launcher_of(const struct trace *t, const struct launches *l, uint32_t team,
+static uint32_t launcher_of(const struct trace *t, const struct launch_index *l, uint32_t team,
                             size_t op, bool before)
 {
     uint32_t found = NOBODY;
@@ -156,7 +157,7 @@ static void give_to(struct trace *t, size_t op, uint32_t process)
 /* owner[device * teams + team]: the process that launched all operations of that GPU whose
  * correlation one process alone has. Such a GPU is taken to be that process's where every process
  * of the team that launches has one: SEVERAL and NOBODY otherwise. */
-static uint32_t *find_owners(const struct trace *t, const struct launches *l, uint32_t devices,
+static uint32_t *find_owners(const struct trace *t, const struct launch_index *l, uint32_t devices,
                              uint32_t teams)
 {
     const struct trace_dict *d = &t->dict;
@@ -187,7 +188,7 @@ static uint32_t *find_owners(const struct trace *t, const struct launches *l, ui
 
 /* Where processes count correlations alike, operations go to the owner of the GPU. What remains is
  * of no process, and of no range. */
-static void settle_teams(struct trace *t, const struct launches *l)
+static void settle_teams(struct trace *t, const struct launch_index *l)
 {
     struct trace_ops *o = &t->ops;
     uint32_t devices = 0, teams = t->dict.n_teams + 1, nobody = TRACE_NONE;
@@ -285,7 +286,7 @@ void trace_join(struct trace *t)
 {
     struct trace_ops *o = &t->ops;
     uint32_t n = t->dict.n_processes;
-    struct launches *l = launches_open(t);
+    struct launch_index *l = launches_open(t);
     if (t->dict.n_teams)
         settle_teams(t, l); /* may add a process without calls */
     o->call = mem_resize(o->call, (o->n ? o->n : 1) * sizeof *o->call);

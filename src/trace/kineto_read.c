@@ -25,7 +25,7 @@ enum {
 
 enum slot_state { SLOT_FREE, SLOT_READ, SLOT_PARSED };
 
-struct slot {
+struct piece_slot {
     enum slot_state state;
     char *memory; /* [headroom + PIECE_BYTES]; an event cut by the end of a piece moves into the
                      next slot's headroom */
@@ -37,18 +37,18 @@ struct slot {
     struct err error;
 };
 
-enum place { AT_START, IN_TOP, IN_EVENTS, AT_END };
+enum parser_place { AT_START, IN_TOP, IN_EVENTS, AT_END };
 
-struct reader {
+struct kineto_reader {
     const char *path;
     struct trace_stream *stream;
-    struct slot slots[SLOTS];
+    struct piece_slot slots[SLOTS];
     pthread_mutex_t lock;
     pthread_cond_t moved;
     bool stop;
 
     /* of the parser */
-    enum place place;
+    enum parser_place place;
     bool bare;  /* the file is the list of events alone */
     bool first; /* no item of the current list or map yet */
     bool had_events;
@@ -71,7 +71,7 @@ struct reader {
 
 /* ---- the ring ---- */
 
-static bool wait_for(struct reader *r, struct slot *s, enum slot_state state)
+static bool wait_for(struct kineto_reader *r, struct piece_slot *s, enum slot_state state)
 {
     pthread_mutex_lock(&r->lock);
     while (s->state != state && !r->stop)
@@ -81,7 +81,7 @@ static bool wait_for(struct reader *r, struct slot *s, enum slot_state state)
     return go;
 }
 
-static void pass_on(struct reader *r, struct slot *s, enum slot_state state)
+static void pass_on(struct kineto_reader *r, struct piece_slot *s, enum slot_state state)
 {
     pthread_mutex_lock(&r->lock);
     s->state = state;
@@ -91,9 +91,9 @@ static void pass_on(struct reader *r, struct slot *s, enum slot_state state)
 
 static void *read_pieces(void *arg)
 {
-    struct reader *r = arg;
+    struct kineto_reader *r = arg;
     for (size_t i = 0;; i = (i + 1) % SLOTS) {
-        struct slot *s = &r->slots[i];
+        struct piece_slot *s = &r->slots[i];
         if (!wait_for(r, s, SLOT_FREE))
             return NULL;
         s->bytes = 0;
@@ -114,7 +114,7 @@ static void *read_pieces(void *arg)
 
 /* ---- parsing ---- */
 
-static void count_lines(struct reader *r, const char *from, const char *to)
+static void count_lines(struct kineto_reader *r, const char *from, const char *to)
 {
     for (const char *nl; (nl = memchr(from, '\n', (size_t)(to - from))); from = nl + 1) {
         r->line++;
@@ -123,7 +123,7 @@ static void count_lines(struct reader *r, const char *from, const char *to)
     r->column += to - from;
 }
 
-static bool fault(struct reader *r, struct slot *s, const char *from, const char *at,
+static bool fault(struct kineto_reader *r, struct piece_slot *s, const char *from, const char *at,
                   const char *why)
 {
     count_lines(r, from, at);
@@ -132,10 +132,10 @@ static bool fault(struct reader *r, struct slot *s, const char *from, const char
 }
 
 /* Notes the odd places that c met since the text at `from`, where line and column are. */
-static void take_odd(struct reader *r, struct scan *c, const char *from)
+static void take_odd(struct kineto_reader *r, struct scan *c, const char *from)
 {
     if (c->odd && !r->odd) {
-        struct reader place = {.line = r->line, .column = r->column};
+        struct kineto_reader place = {.line = r->line, .column = r->column};
         count_lines(&place, from, c->odd_at);
         r->odd_line = place.line;
         r->odd_column = place.column;
@@ -147,7 +147,8 @@ static void take_odd(struct reader *r, struct scan *c, const char *from)
 
 /* Moves to the next item of the list or map that c is in: past a comma. *ended: past its closing
  * bracket instead, which may follow a comma. False when the text ends first. */
-static bool next_item(struct reader *r, struct scan *c, char close, bool *ended, const char **why)
+static bool next_item(struct kineto_reader *r, struct scan *c, char close, bool *ended,
+                      const char **why)
 {
     struct scan at = *c;
     trace_scan_space(&at);
@@ -180,7 +181,8 @@ static bool next_item(struct reader *r, struct scan *c, char close, bool *ended,
 }
 
 /* Parses complete events; c stops before the first that is cut. */
-static bool parse_events(struct reader *r, struct slot *s, struct scan *c, const char *from)
+static bool parse_events(struct kineto_reader *r, struct piece_slot *s, struct scan *c,
+                         const char *from)
 {
     bool ended;
     const char *why, *item = c->p;
@@ -214,8 +216,8 @@ static bool parse_events(struct reader *r, struct slot *s, struct scan *c, const
 }
 
 /* Members of the top-level map up to "traceEvents". *more: the text goes on with events. */
-static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const char *from,
-                      bool *more)
+static bool parse_top(struct kineto_reader *r, struct piece_slot *s, struct scan *c,
+                      const char *from, bool *more)
 {
     bool ended, escaped;
     const char *why;
@@ -274,7 +276,8 @@ static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const ch
     }
 }
 
-static bool parse_start(struct reader *r, struct slot *s, struct scan *c, const char *from)
+static bool parse_start(struct kineto_reader *r, struct piece_slot *s, struct scan *c,
+                        const char *from)
 {
     if (c->end - c->p >= 3 && memcmp(c->p, BYTE_ORDER_MARK, 3) == 0)
         c->p += 3;
@@ -292,7 +295,7 @@ static bool parse_start(struct reader *r, struct slot *s, struct scan *c, const 
 }
 
 /* Parses everything complete in [c->p, c->end). */
-static bool parse_piece(struct reader *r, struct slot *s, struct scan *c)
+static bool parse_piece(struct kineto_reader *r, struct piece_slot *s, struct scan *c)
 {
     const char *from = c->p;
     bool ok = true, more = true;
@@ -319,7 +322,7 @@ static bool parse_piece(struct reader *r, struct slot *s, struct scan *c)
 
 /* The next event behind one that does not end, as where two writers shared a file: its brackets
  * are no measure. False: there is none, or there were many such. */
-static bool resync(struct reader *r, struct scan *c)
+static bool resync(struct kineto_reader *r, struct scan *c)
 {
     enum { MOST = 1000 }; /* each searches all of the text that is left */
     if (r->place != IN_EVENTS || r->resyncs++ == MOST)
@@ -348,7 +351,7 @@ static bool resync(struct reader *r, struct scan *c)
 
 /* Chrome leaves the list open when it is killed; so do full disks and copies that were broken off.
  */
-static bool finish_parse(struct reader *r, struct slot *s, struct scan *c)
+static bool finish_parse(struct kineto_reader *r, struct piece_slot *s, struct scan *c)
 {
     while (c->p < c->end && resync(r, c))
         if (!parse_piece(r, s, c))
@@ -365,10 +368,10 @@ static bool finish_parse(struct reader *r, struct slot *s, struct scan *c)
 
 static void *parse_pieces(void *arg)
 {
-    struct reader *r = arg;
+    struct kineto_reader *r = arg;
     struct buf tail = {0}; /* of a cut event; its slot is reused meanwhile */
     for (size_t i = 0;; i = (i + 1) % SLOTS) {
-        struct slot *s = &r->slots[i];
+        struct piece_slot *s = &r->slots[i];
         if (!wait_for(r, s, SLOT_READ))
             break;
         bool ok = s->error.st == ST_OK;
@@ -406,13 +409,13 @@ static void *parse_pieces(void *arg)
 
 /* ---- giving ids ---- */
 
-static uint32_t string_of(struct reader *r, struct sv raw, bool escaped)
+static uint32_t string_of(struct kineto_reader *r, struct sv raw, bool escaped)
 {
     return trace_string(r->dict, escaped ? trace_scan_unescape(&r->scratch, raw) : raw);
 }
 
 /* A list of shapes or types, 0 where it cannot be one. */
-static uint32_t list_of(struct reader *r, struct sv raw)
+static uint32_t list_of(struct kineto_reader *r, struct sv raw)
 {
     if (!raw.n)
         return 0;
@@ -446,7 +449,7 @@ static void memory_kinds(struct sv name, struct trace_sig *sig)
     }
 }
 
-static enum st take_op(struct reader *r, const struct kineto_event *v, struct err *e)
+static enum st take_op(struct kineto_reader *r, const struct kineto_event *v, struct err *e)
 {
     static const enum trace_kind kinds[] = {
         [KINETO_KERNEL] = TRACE_KERNEL, [KINETO_COPY] = TRACE_COPY, [KINETO_SET] = TRACE_SET};
@@ -476,7 +479,7 @@ static enum st take_op(struct reader *r, const struct kineto_event *v, struct er
     return kineto_ids_op(&r->ids, v, &sig, &op, e);
 }
 
-static enum st take_call(struct reader *r, const struct kineto_event *v, struct err *e)
+static enum st take_call(struct kineto_reader *r, const struct kineto_event *v, struct err *e)
 {
     struct trace_call call = {.start_ns = v->ts_ns,
                               .end_ns = v->ts_ns + v->dur_ns,
@@ -489,7 +492,7 @@ static enum st take_call(struct reader *r, const struct kineto_event *v, struct 
     return r->sink->call(r->sink->self, &call, e);
 }
 
-static enum st take_range(struct reader *r, const struct kineto_event *v, struct err *e)
+static enum st take_range(struct kineto_reader *r, const struct kineto_event *v, struct err *e)
 {
     struct trace_range range = {
         .start_ns = v->ts_ns,
@@ -507,7 +510,7 @@ static enum st take_range(struct reader *r, const struct kineto_event *v, struct
     return r->sink->range(r->sink->self, &range, e);
 }
 
-static enum st take_name(struct reader *r, const struct kineto_event *v, struct err *e)
+static enum st take_name(struct kineto_reader *r, const struct kineto_event *v, struct err *e)
 {
     (void)e;
     uint32_t process = kineto_ids_known(&r->ids, v);
@@ -516,7 +519,7 @@ static enum st take_name(struct reader *r, const struct kineto_event *v, struct 
     return ST_OK;
 }
 
-static enum st take_skipped(struct reader *r, const struct kineto_event *v, struct err *e)
+static enum st take_skipped(struct kineto_reader *r, const struct kineto_event *v, struct err *e)
 {
     (void)v;
     (void)e;
@@ -524,7 +527,8 @@ static enum st take_skipped(struct reader *r, const struct kineto_event *v, stru
     return ST_OK;
 }
 
-static enum st (*const takers[])(struct reader *, const struct kineto_event *, struct err *) = {
+static enum st (*const takers[])(struct kineto_reader *, const struct kineto_event *,
+                                 struct err *) = {
     [KINETO_KERNEL] = take_op,        [KINETO_COPY] = take_op,
     [KINETO_SET] = take_op,           [KINETO_RUNTIME] = take_call,
     [KINETO_DRIVER] = take_call,      [KINETO_OPERATOR] = take_range,
@@ -538,7 +542,7 @@ static uint32_t member32(const struct node *map, const char *key)
     return n && n->kind == NODE_INT && n->i >= 0 && n->i < UINT32_MAX ? (uint32_t)n->i : 0;
 }
 
-static void take_device(struct reader *r, const struct node *d)
+static void take_device(struct kineto_reader *r, const struct node *d)
 {
     const struct node *name = node_find(d, "name"), *memory = node_find(d, "totalGlobalMem");
     trace_device_of(
@@ -554,7 +558,7 @@ static void take_device(struct reader *r, const struct node *d)
 }
 
 /* True when the member is one of the versions of CUDA, which are no lists and no maps. */
-static bool take_version(struct reader *r, struct sv key, struct sv value)
+static bool take_version(struct kineto_reader *r, struct sv key, struct sv value)
 {
     int64_t version;
     for (int i = 0; i < TRACE_FACTS; i++)
@@ -567,7 +571,7 @@ static bool take_version(struct reader *r, struct sv key, struct sv value)
 }
 
 /* Newer PyTorch counts from the begin of a quarter of a year. Files of one trace must agree. */
-static void take_time_base(struct reader *r, struct sv value)
+static void take_time_base(struct kineto_reader *r, struct sv value)
 {
     int64_t base;
     if (!str_int64(value, &base))
@@ -578,7 +582,7 @@ static void take_time_base(struct reader *r, struct sv value)
 }
 
 /* Facts from the top-level members; skips malformed ones. */
-static void take_header(struct reader *r, struct sv key, struct sv value)
+static void take_header(struct kineto_reader *r, struct sv key, struct sv value)
 {
     if (take_version(r, key, value))
         return;
@@ -603,7 +607,7 @@ static void take_header(struct reader *r, struct sv key, struct sv value)
     arena_free(&a);
 }
 
-static bool times_ok(struct reader *r, const struct kineto_event *v)
+static bool times_ok(struct kineto_reader *r, const struct kineto_event *v)
 {
     enum trace_record_kind kind;
     if (v->type == KINETO_KERNEL || v->type == KINETO_COPY || v->type == KINETO_SET)
@@ -619,10 +623,10 @@ static bool times_ok(struct reader *r, const struct kineto_event *v)
     return trace_times_ok(r->dict, kind, far ? 1 : v->ts_ns, far ? 0 : v->ts_ns + v->dur_ns);
 }
 
-static enum st consume(struct reader *r, struct err *e)
+static enum st consume(struct kineto_reader *r, struct err *e)
 {
     for (size_t i = 0;; i = (i + 1) % SLOTS) {
-        struct slot *s = &r->slots[i];
+        struct piece_slot *s = &r->slots[i];
         wait_for(r, s, SLOT_PARSED);
         for (size_t k = 0; k + 1 < s->header.n; k += 2)
             take_header(r, s->header.p[k], s->header.p[k + 1]);
@@ -647,7 +651,7 @@ static enum st consume(struct reader *r, struct err *e)
 
 /* ---- all of it ---- */
 
-static enum st run(struct reader *r, struct err *e)
+static enum st run(struct kineto_reader *r, struct err *e)
 {
     pthread_t reads, parses;
     if (pthread_create(&reads, NULL, read_pieces, r) != 0)
@@ -670,7 +674,7 @@ static enum st run(struct reader *r, struct err *e)
     return st;
 }
 
-static void tell_odd(struct reader *r)
+static void tell_odd(struct kineto_reader *r)
 {
     const char *name = fs_base(r->path);
     if (r->odd)
@@ -693,7 +697,7 @@ static void tell_odd(struct reader *r)
 enum st trace_kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
                           struct err *e)
 {
-    struct reader *r = mem_alloc(sizeof *r);
+    struct kineto_reader *r = mem_alloc(sizeof *r);
     r->path = path;
     r->dict = d;
     r->sink = sink;

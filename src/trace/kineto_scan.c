@@ -399,7 +399,7 @@ static bool list_text(struct scan *s, struct sv *out)
 
 /* ---- arguments ---- */
 
-enum arg {
+enum event_arg {
     ARG_NONE,
     ARG_DEVICE,
     ARG_CONTEXT,
@@ -428,7 +428,7 @@ enum {
 
 static const struct {
     struct sv key;
-    enum arg arg;
+    enum event_arg arg;
     unsigned types;
 } args[] = {
     {{"device", 6}, ARG_DEVICE, GPU},
@@ -457,7 +457,7 @@ static bool same(struct sv a, struct sv b)
     return a.n == b.n && memcmp(a.p, b.p, b.n) == 0;
 }
 
-static enum arg arg_of(struct sv key, unsigned type)
+static enum event_arg arg_of(struct sv key, unsigned type)
 {
     for (size_t i = 0; i < LEN(args); i++)
         if ((args[i].types & OF(type)) && args[i].key.n == key.n && same(key, args[i].key))
@@ -465,7 +465,7 @@ static enum arg arg_of(struct sv key, unsigned type)
     return ARG_NONE;
 }
 
-static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
+static bool read_arg(struct scan *s, enum event_arg arg, struct kineto_event *v)
 {
     bool escaped;
     if (is_absent(s))

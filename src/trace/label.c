@@ -9,13 +9,13 @@
 
 enum { LONGEST = 120, HEAD = 80, TAIL = 37, DEPTH = 64 };
 
-struct reader {
+struct label_reader {
     struct buf *out;
     const char *p;
     int depth;
 };
 
-static bool takes(struct reader *r, const char *text)
+static bool takes(struct label_reader *r, const char *text)
 {
     size_t n = strlen(text);
     if (strncmp(r->p, text, n) != 0)
@@ -29,11 +29,11 @@ static void cut_to(struct buf *b, size_t n)
     b->n = n < b->n ? n : b->n;
 }
 
-static void entity(struct reader *r, bool whole);
+static void entity(struct label_reader *r, bool whole);
 
 /* What stands between `open`, which is past, and its closing bracket, separated by commas; nothing
  * where it is empty. Too deep a nest becomes "...". */
-static void list(struct reader *r, char open, char close)
+static void list(struct label_reader *r, char open, char close)
 {
     buf_putc(r->out, open);
     if (r->depth == DEPTH) {
@@ -57,7 +57,7 @@ static void list(struct reader *r, char open, char close)
 }
 
 /* "::{lambda(float)#1}" behind a function's name: types of the last one tell instances apart. */
-static void lambda(struct reader *r, size_t name_end)
+static void lambda(struct label_reader *r, size_t name_end)
 {
     cut_to(r->out, name_end);
     if (*r->p == ')')
@@ -70,7 +70,7 @@ static void lambda(struct reader *r, size_t name_end)
 }
 
 /* "2ul" as "2": the number is read, its suffix skipped. */
-static void number(struct reader *r)
+static void number(struct label_reader *r)
 {
     while (isalnum((unsigned char)*r->p) || *r->p == '.') {
         if (!strchr("uUlL", *r->p))
@@ -81,7 +81,7 @@ static void number(struct reader *r)
 
 /* One type, value or function: the last part of its qualified name, with template arguments.
  * whole: the name of the kernel, with a return type in front and parameters behind. */
-static void entity(struct reader *r, bool whole)
+static void entity(struct label_reader *r, bool whole)
 {
     size_t from = r->out->n, name_end = from;
     bool parameters = false;
@@ -143,7 +143,7 @@ static const char *cut(struct arena *a, const char *name, size_t n)
 const char *trace_label(struct arena *a, const char *name)
 {
     struct buf out = {0};
-    struct reader r = {.out = &out, .p = name};
+    struct label_reader r = {.out = &out, .p = name};
     if (strpbrk(name, "<(") && *name != '[')
         entity(&r, true);
     const char *label = out.n ? cut(a, buf_str(&out), out.n) : cut(a, name, strlen(name));

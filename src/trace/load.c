@@ -35,7 +35,7 @@ enum st trace_create_file(const char *path, struct err *e)
 
 /* ---- which files, of which format ---- */
 
-struct sources {
+struct trace_sources {
     const char **paths, **stubs;
     size_t n;
     size_t n_stubs; /* spools whose process was killed before it wrote their header */
@@ -133,7 +133,7 @@ static enum st find_foreign(struct arena *a, const char *dir, const char *const 
 
 /* All spools of a folder; else the first file that bears a format's name; else those of other
  * tools. */
-static enum st look_into(struct arena *a, const char *dir, struct sources *out, struct err *e)
+static enum st look_into(struct arena *a, const char *dir, struct trace_sources *out, struct err *e)
 {
     const char **names;
     size_t n;
@@ -166,7 +166,8 @@ static enum st look_into(struct arena *a, const char *dir, struct sources *out, 
     return err_hint(e, "one of twinfer trace has *.spool files");
 }
 
-static enum st find_sources(struct arena *a, const char *path, struct sources *out, struct err *e)
+static enum st find_sources(struct arena *a, const char *path, struct trace_sources *out,
+                            struct err *e)
 {
     if (fs_is_dir(path)) {
         TRY(look_into(a, path, out, e));
@@ -178,7 +179,7 @@ static enum st find_sources(struct arena *a, const char *path, struct sources *o
     return recognise(out->paths[0], &out->format, e);
 }
 
-static enum st read_all(const struct sources *s, struct trace_dict *d,
+static enum st read_all(const struct trace_sources *s, struct trace_dict *d,
                         const struct trace_sink *sink, struct err *e)
 {
     for (size_t i = 0; i < s->n_stubs; i++) {
@@ -199,12 +200,12 @@ static enum st read_all(const struct sources *s, struct trace_dict *d,
 
 /* Sink that passes on records overlapping the window; with `below` NULL only finds the earliest
  * start. */
-struct filter {
+struct window_filter {
     const struct trace_sink *below;
     int64_t first_ns, from_ns, to_ns;
 };
 
-static bool inside(struct filter *f, int64_t start_ns, int64_t end_ns)
+static bool inside(struct window_filter *f, int64_t start_ns, int64_t end_ns)
 {
     f->first_ns = start_ns < f->first_ns ? start_ns : f->first_ns;
     if (!f->below)
@@ -214,33 +215,33 @@ static bool inside(struct filter *f, int64_t start_ns, int64_t end_ns)
 
 static enum st filter_op(void *self, const struct trace_op *r, struct err *e)
 {
-    struct filter *f = self;
+    struct window_filter *f = self;
     bool pass = inside(f, r->start_ns, r->end_ns) && f->below->op;
     return pass ? f->below->op(f->below->self, r, e) : ST_OK;
 }
 
 static enum st filter_call(void *self, const struct trace_call *r, struct err *e)
 {
-    struct filter *f = self;
+    struct window_filter *f = self;
     bool pass = inside(f, r->start_ns, r->end_ns) && f->below->call;
     return pass ? f->below->call(f->below->self, r, e) : ST_OK;
 }
 
 static enum st filter_range(void *self, const struct trace_range *r, struct err *e)
 {
-    struct filter *f = self;
+    struct window_filter *f = self;
     bool pass = inside(f, r->start_ns, r->end_ns) && f->below->range;
     return pass ? f->below->range(f->below->self, r, e) : ST_OK;
 }
 
 static enum st filter_sync(void *self, const struct trace_sync *r, struct err *e)
 {
-    struct filter *f = self;
+    struct window_filter *f = self;
     bool pass = inside(f, r->start_ns, r->end_ns) && f->below->sync;
     return pass ? f->below->sync(f->below->self, r, e) : ST_OK;
 }
 
-static struct trace_sink filter_sink(struct filter *f)
+static struct trace_sink filter_sink(struct window_filter *f)
 {
     return (struct trace_sink){f, filter_op, filter_call, filter_range, filter_sync};
 }
@@ -251,8 +252,8 @@ static bool no_window(const struct trace_window *w)
 }
 
 /* Places the window relative to the earliest record, found by an extra reading. */
-static enum st place_window(const struct sources *s, const struct trace_window *w, struct filter *f,
-                            struct err *e)
+static enum st place_window(const struct trace_sources *s, const struct trace_window *w,
+                            struct window_filter *f, struct err *e)
 {
     struct trace_dict d;
     f->first_ns = INT64_MAX;
@@ -267,12 +268,12 @@ static enum st place_window(const struct sources *s, const struct trace_window *
     return ST_OK;
 }
 
-static enum st read_window(const struct sources *s, const struct trace_window *w,
+static enum st read_window(const struct trace_sources *s, const struct trace_window *w,
                            struct trace_dict *d, const struct trace_sink *sink, struct err *e)
 {
     if (no_window(w))
         return read_all(s, d, sink, e);
-    struct filter f = {0};
+    struct window_filter f = {0};
     TRY(place_window(s, w, &f, e));
     f.below = sink;
     struct trace_sink windowed = filter_sink(&f);
@@ -283,7 +284,7 @@ static enum st read_window(const struct sources *s, const struct trace_window *w
 
 enum st trace_load(struct trace *t, const char *path, const struct trace_window *w, struct err *e)
 {
-    struct sources s = {0};
+    struct trace_sources s = {0};
     trace_begin(t);
     struct trace_sink sink = trace_sink_of(t);
     enum st st = find_sources(t->dict.a, path, &s, e);
@@ -304,7 +305,7 @@ enum st trace_convert(const char *from, const struct trace_format *format, const
                       const struct trace_window *w, struct err *e)
 {
     struct trace_dict d;
-    struct sources s = {0};
+    struct trace_sources s = {0};
     struct trace_writer *writer = NULL;
     struct trace_sink sink;
     ASSERT(format->create);

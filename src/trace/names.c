@@ -10,7 +10,7 @@ enum { MANGLED_MAX = 16 << 10, RESULT_MAX = 64 << 10 };
 /* A mangled name of a few hundred bytes can stand for one of many gigabytes (each part may refer to
  * parts before it twice). The demangler returns its result in pieces and owns no memory, so leaving
  * it by longjmp when there is too much is safe. */
-struct result {
+struct demangled {
     struct buf text;
     jmp_buf too_long;
     size_t pieces;
@@ -18,13 +18,13 @@ struct result {
 
 static void add_piece(const char *piece, size_t n, void *self)
 {
-    struct result *r = self;
+    struct demangled *r = self;
     if (r->text.n + n > RESULT_MAX || ++r->pieces > RESULT_MAX)
         longjmp(r->too_long, 1);
     buf_add(&r->text, piece, n);
 }
 
-static bool demangled(struct result *r, const char *name)
+static bool demangled(struct demangled *r, const char *name)
 {
     if (setjmp(r->too_long))
         return false;
@@ -35,7 +35,7 @@ const char *trace_demangle(struct arena *a, const char *name)
 {
     if (strncmp(name, "_Z", 2) != 0 || strnlen(name, MANGLED_MAX + 1) > MANGLED_MAX)
         return name;
-    struct result *r = mem_alloc(sizeof *r);
+    struct demangled *r = mem_alloc(sizeof *r);
     bool ok = demangled(r, name);
     const char *text = ok ? arena_strn(a, buf_str(&r->text), r->text.n) : name;
     buf_free(&r->text);

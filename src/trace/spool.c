@@ -22,13 +22,13 @@ _Static_assert(sizeof(struct spool_kernel) + sizeof(struct spool_launch) <= 64, 
 SPOOL_KIND_TABLE(X)
 #undef X
 
-struct kind {
+struct record_kind {
     const char *name;
     uint16_t bytes;
     bool first;
 };
 
-static const struct kind kinds[SPOOL_KINDS] = {
+static const struct record_kind kinds[SPOOL_KINDS] = {
 #define X(number, kind, name_, type, first_) [kind] = {name_, sizeof(type), first_},
     SPOOL_KIND_TABLE(X)
 #undef X

@@ -11,7 +11,7 @@
 
 enum { MAX_DEFINED = 1 << 24, MAX_THREADS = 1 << 16 };
 
-struct reader {
+struct spool_reader {
     const char *path;
     FILE *f;
     struct trace_dict *d;
@@ -51,30 +51,30 @@ static bool define(void *list, uint32_t id, uint32_t value, uint32_t most)
 
 #define LOOKUP(list, id) ((id) < (list).n ? (list).p[id] : TRACE_NONE)
 
-static uint32_t string_of(struct reader *r, uint32_t id)
+static uint32_t string_of(struct spool_reader *r, uint32_t id)
 {
     uint32_t s = LOOKUP(r->strings, id);
     return s == TRACE_NONE ? 0 : s;
 }
 
-static uint32_t thread_of(struct reader *r, uint32_t id)
+static uint32_t thread_of(struct spool_reader *r, uint32_t id)
 {
     uint32_t t = LOOKUP(r->threads, id);
     return t == TRACE_NONE ? trace_thread_of(r->d, r->process, 0) : t;
 }
 
-static uint32_t device_of(struct reader *r, uint32_t ordinal)
+static uint32_t device_of(struct spool_reader *r, uint32_t ordinal)
 {
     uint32_t index = LOOKUP(r->devices, ordinal);
     return index == TRACE_NONE ? ordinal : r->d->devices[index].number;
 }
 
-static int64_t time_of(struct reader *r, int64_t ns)
+static int64_t time_of(struct spool_reader *r, int64_t ns)
 {
     return ns + r->shift_ns;
 }
 
-static bool times_ok(struct reader *r, enum trace_record_kind kind, int64_t start_ns,
+static bool times_ok(struct spool_reader *r, enum trace_record_kind kind, int64_t start_ns,
                      int64_t end_ns)
 {
     bool far =
@@ -88,8 +88,8 @@ static bool times_ok(struct reader *r, enum trace_record_kind kind, int64_t star
 
 /* ---- definitions ---- */
 
-static enum st take_strings(struct reader *r, const struct spool_block *b, const unsigned char *p,
-                            struct err *e)
+static enum st take_strings(struct spool_reader *r, const struct spool_block *b,
+                            const unsigned char *p, struct err *e)
 {
     size_t at = 0;
     (void)e;
@@ -112,14 +112,14 @@ static enum st take_strings(struct reader *r, const struct spool_block *b, const
     return ST_OK;
 }
 
-static void take_version(struct reader *r, enum trace_fact_kind kind, uint32_t version)
+static void take_version(struct spool_reader *r, enum trace_fact_kind kind, uint32_t version)
 {
     char text[16];
     snprintf(text, sizeof text, "%u", version);
     trace_fact(r->d, kind, sv_of(text));
 }
 
-static enum st take_process(struct reader *r, const void *record, struct err *e)
+static enum st take_process(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_process *x = record;
     (void)e;
@@ -133,7 +133,7 @@ static enum st take_process(struct reader *r, const void *record, struct err *e)
     return ST_OK;
 }
 
-static enum st take_thread(struct reader *r, const void *record, struct err *e)
+static enum st take_thread(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_thread *x = record;
     (void)e;
@@ -144,7 +144,7 @@ static enum st take_thread(struct reader *r, const void *record, struct err *e)
     return ST_OK;
 }
 
-static enum st take_device(struct reader *r, const void *record, struct err *e)
+static enum st take_device(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_device *x = record;
     (void)e;
@@ -166,7 +166,7 @@ static enum st take_device(struct reader *r, const void *record, struct err *e)
     return ST_OK;
 }
 
-static enum st take_shape(struct reader *r, const void *record, struct err *e)
+static enum st take_shape(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_shape *x = record;
     (void)e;
@@ -201,7 +201,7 @@ static enum st take_shape(struct reader *r, const void *record, struct err *e)
 
 /* ---- events ---- */
 
-static enum st take_kernel(struct reader *r, const void *record, struct err *e)
+static enum st take_kernel(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_kernel *x = record;
     uint32_t sig = LOOKUP(r->sigs, x->shape);
@@ -216,7 +216,7 @@ static enum st take_kernel(struct reader *r, const void *record, struct err *e)
     return r->sink->op(r->sink->self, &op, e);
 }
 
-static enum st put_op(struct reader *r, struct trace_sig *s, int64_t start_ns, int64_t end_ns,
+static enum st put_op(struct spool_reader *r, struct trace_sig *s, int64_t start_ns, int64_t end_ns,
                       uint32_t correlation, uint64_t node, struct err *e)
 {
     if (!times_ok(r, TRACE_OP, start_ns, end_ns) || !r->sink->op)
@@ -231,7 +231,7 @@ static enum st put_op(struct reader *r, struct trace_sig *s, int64_t start_ns, i
     return r->sink->op(r->sink->self, &op, e);
 }
 
-static enum st take_copy(struct reader *r, const void *record, struct err *e)
+static enum st take_copy(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_copy *x = record;
     struct trace_sig s = {.kind = TRACE_COPY,
@@ -249,7 +249,7 @@ static enum st take_copy(struct reader *r, const void *record, struct err *e)
     return put_op(r, &s, x->start_ns, x->end_ns, x->correlation, x->graph_node, e);
 }
 
-static enum st take_set(struct reader *r, const void *record, struct err *e)
+static enum st take_set(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_set *x = record;
     struct trace_sig s = {.kind = TRACE_SET,
@@ -266,7 +266,7 @@ static enum st take_set(struct reader *r, const void *record, struct err *e)
     return put_op(r, &s, x->start_ns, x->end_ns, x->correlation, x->graph_node, e);
 }
 
-static enum st take_graph(struct reader *r, const void *record, struct err *e)
+static enum st take_graph(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_graph *x = record;
     struct trace_sig s = {.kind = TRACE_GRAPH,
@@ -279,7 +279,7 @@ static enum st take_graph(struct reader *r, const void *record, struct err *e)
     return put_op(r, &s, x->start_ns, x->end_ns, x->correlation, 0, e);
 }
 
-static uint32_t name_of_launch(struct reader *r, uint16_t cbid)
+static uint32_t name_of_launch(struct spool_reader *r, uint16_t cbid)
 {
     uint32_t id = LOOKUP(r->launch_names, cbid);
     if (id != TRACE_NONE)
@@ -295,7 +295,7 @@ static uint32_t name_of_launch(struct reader *r, uint16_t cbid)
     return id;
 }
 
-static enum st take_launch(struct reader *r, const void *record, struct err *e)
+static enum st take_launch(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_launch *x = record;
     if (r->has_driver_apis || !times_ok(r, TRACE_CALL, x->start_ns, x->end_ns) || !r->sink->call)
@@ -309,7 +309,7 @@ static enum st take_launch(struct reader *r, const void *record, struct err *e)
     return r->sink->call(r->sink->self, &c, e);
 }
 
-static enum st take_api(struct reader *r, const void *record, struct err *e)
+static enum st take_api(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_api *x = record;
     r->has_apis = true;
@@ -325,7 +325,7 @@ static enum st take_api(struct reader *r, const void *record, struct err *e)
     return r->sink->call(r->sink->self, &c, e);
 }
 
-static enum st put_range(struct reader *r, const struct spool_range *x, int64_t end_ns,
+static enum st put_range(struct spool_reader *r, const struct spool_range *x, int64_t end_ns,
                          struct err *e)
 {
     if (x->kind == SPOOL_MARK || !times_ok(r, TRACE_RANGE, x->start_ns, end_ns) || !r->sink->range)
@@ -345,7 +345,7 @@ static enum st put_range(struct reader *r, const struct spool_range *x, int64_t 
     return r->sink->range(r->sink->self, &range, e);
 }
 
-static enum st take_range(struct reader *r, const void *record, struct err *e)
+static enum st take_range(struct spool_reader *r, const void *record, struct err *e)
 {
     enum { MOST_PENDING = 1 << 12 }; /* open at one time; each end searches them */
     const struct spool_range *x = record;
@@ -365,7 +365,7 @@ static enum st take_range(struct reader *r, const void *record, struct err *e)
     return ST_OK;
 }
 
-static enum st take_sync(struct reader *r, const void *record, struct err *e)
+static enum st take_sync(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_sync *x = record;
     if (!times_ok(r, TRACE_SYNC, x->start_ns, x->end_ns) || !r->sink->sync)
@@ -381,7 +381,7 @@ static enum st take_sync(struct reader *r, const void *record, struct err *e)
     return r->sink->sync(r->sink->self, &s, e);
 }
 
-static enum st take_drop(struct reader *r, const void *record, struct err *e)
+static enum st take_drop(struct spool_reader *r, const void *record, struct err *e)
 {
     const struct spool_drop *x = record;
     (void)e;
@@ -389,7 +389,7 @@ static enum st take_drop(struct reader *r, const void *record, struct err *e)
     return ST_OK;
 }
 
-static enum st take_note(struct reader *r, const void *record, struct err *e)
+static enum st take_note(struct spool_reader *r, const void *record, struct err *e)
 {
     static const uint32_t levels[] = {LOG_INFO, LOG_INFO, LOG_WARN, LOG_ERROR};
     const struct spool_note *x = record;
@@ -399,7 +399,7 @@ static enum st take_note(struct reader *r, const void *record, struct err *e)
     return ST_OK;
 }
 
-static enum st take_end(struct reader *r, const void *record, struct err *e)
+static enum st take_end(struct spool_reader *r, const void *record, struct err *e)
 {
     (void)record;
     (void)e;
@@ -407,7 +407,7 @@ static enum st take_end(struct reader *r, const void *record, struct err *e)
     return ST_OK;
 }
 
-static enum st (*const takers[SPOOL_KINDS])(struct reader *, const void *, struct err *) = {
+static enum st (*const takers[SPOOL_KINDS])(struct spool_reader *, const void *, struct err *) = {
     [SPOOL_PROCESS] = take_process, [SPOOL_THREADS] = take_thread, [SPOOL_DEVICES] = take_device,
     [SPOOL_SHAPES] = take_shape,    [SPOOL_KERNELS] = take_kernel, [SPOOL_LAUNCHES] = take_launch,
     [SPOOL_COPIES] = take_copy,     [SPOOL_SETS] = take_set,       [SPOOL_SYNCS] = take_sync,
@@ -417,8 +417,8 @@ static enum st (*const takers[SPOOL_KINDS])(struct reader *, const void *, struc
 
 /* ---- blocks ---- */
 
-static enum st take_records(struct reader *r, const struct spool_block *b, const unsigned char *p,
-                            struct err *e)
+static enum st take_records(struct spool_reader *r, const struct spool_block *b,
+                            const unsigned char *p, struct err *e)
 {
     enum { MOST = 256 }; /* no record of this version is larger */
     size_t mine = trace_spool_record_bytes(b->kind);
@@ -441,7 +441,8 @@ static enum st take_records(struct reader *r, const struct spool_block *b, const
 
 /* Moves to the next valid block behind damage at `at`; *skipped blocks lie between. ST_END when
  * there is none. */
-static enum st find_block(struct reader *r, long at, uint32_t *skipped, long *to, struct err *e)
+static enum st find_block(struct spool_reader *r, long at, uint32_t *skipped, long *to,
+                          struct err *e)
 {
     struct fs_map map;
     TRY(fs_map(r->path, &map, e));
@@ -463,7 +464,7 @@ static bool header_fits(const struct spool_block *b)
 }
 
 /* 1 whole, 0 the end, -1 damaged or cut. */
-static int take_block(struct reader *r, struct spool_block *b, unsigned char *payload)
+static int take_block(struct spool_reader *r, struct spool_block *b, unsigned char *payload)
 {
     size_t n = fread(b, 1, sizeof *b, r->f);
     if (n == 0)
@@ -475,7 +476,7 @@ static int take_block(struct reader *r, struct spool_block *b, unsigned char *pa
 }
 
 /* Reads the next valid block; skips and counts damage before it. ST_END after the last. */
-static enum st next_block(struct reader *r, struct spool_block *b, unsigned char *payload,
+static enum st next_block(struct spool_reader *r, struct spool_block *b, unsigned char *payload,
                           struct err *e)
 {
     for (;;) {
@@ -505,7 +506,7 @@ static enum st next_block(struct reader *r, struct spool_block *b, unsigned char
     }
 }
 
-static enum st read_blocks(struct reader *r, struct err *e)
+static enum st read_blocks(struct spool_reader *r, struct err *e)
 {
     struct spool_block b;
     unsigned char *payload = mem_alloc(SPOOL_BLOCK_MAX_BYTES);
@@ -522,7 +523,7 @@ static enum st read_blocks(struct reader *r, struct err *e)
     return st == ST_END ? ST_OK : st;
 }
 
-static enum st read_header(struct reader *r, struct err *e)
+static enum st read_header(struct spool_reader *r, struct err *e)
 {
     struct spool_header *h = &r->header;
     if (fread(h, 1, sizeof *h, r->f) != sizeof *h || memcmp(h->magic, SPOOL_MAGIC, 8) != 0)
@@ -536,7 +537,7 @@ static enum st read_header(struct reader *r, struct err *e)
 }
 
 /* The first spool's clock is the trace's. Clocks of another host are tied to it by wall time. */
-static void place_clock(struct reader *r)
+static void place_clock(struct spool_reader *r)
 {
     const struct spool_header *h = &r->header;
     bool sane = h->start_wall_ns >= 0 && h->start_ns >= 0 && h->start_wall_ns < INT64_MAX / 4 &&
@@ -553,7 +554,7 @@ static void place_clock(struct reader *r)
 
 /* Makes every spool a process of its own, even where another has the same pid: after an exec, a
  * reuse of the pid, or in another container of the host. */
-static void place_process(struct reader *r)
+static void place_process(struct spool_reader *r)
 {
     char host[48];
     uint32_t known = r->d->n_processes;
@@ -565,7 +566,7 @@ static void place_process(struct reader *r)
     }
 }
 
-static bool has_driver_api(struct reader *r, const struct spool_block *b, long at)
+static bool has_driver_api(struct spool_reader *r, const struct spool_block *b, long at)
 {
     struct spool_api x;
     for (uint32_t i = 0; b->record_bytes >= sizeof x && i < b->bytes / b->record_bytes; i++)
@@ -576,7 +577,7 @@ static bool has_driver_api(struct reader *r, const struct spool_block *b, long a
 }
 
 /* Scans the headers for calls of the driver; payloads are checked when read. */
-static enum st look_for_apis(struct reader *r, struct err *e)
+static enum st look_for_apis(struct spool_reader *r, struct err *e)
 {
     struct spool_block b;
     long at = (long)r->header.header_bytes;
@@ -603,7 +604,7 @@ static enum st look_for_apis(struct reader *r, struct err *e)
     return ST_OK;
 }
 
-static enum st read_rest(struct reader *r, struct err *e)
+static enum st read_rest(struct spool_reader *r, struct err *e)
 {
     TRY(read_header(r, e));
     TRY(look_for_apis(r, e));
@@ -642,7 +643,7 @@ static enum st read_rest(struct reader *r, struct err *e)
 static enum st spool_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
                           struct err *e)
 {
-    struct reader *r = mem_alloc(sizeof *r);
+    struct spool_reader *r = mem_alloc(sizeof *r);
     r->path = path;
     r->d = d;
     r->sink = sink;

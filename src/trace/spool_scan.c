@@ -11,7 +11,7 @@ struct wanted {
     const char *text;
 };
 
-struct scan {
+struct spool_scan {
     struct arena *a;
     struct fs_map map;
     struct spool_facts *out;
@@ -84,7 +84,7 @@ static void record(const struct spool_block *b, uint32_t i, void *to, size_t byt
            b->record_bytes < bytes ? b->record_bytes : bytes);
 }
 
-static void look(struct scan *s, const struct spool_block *b)
+static void look(struct spool_scan *s, const struct spool_block *b)
 {
     struct spool_facts *out = s->out;
     if (b->kind == SPOOL_STRINGS)
@@ -113,7 +113,7 @@ static void look(struct scan *s, const struct spool_block *b)
     }
 }
 
-static void find_strings(struct scan *s, const struct spool_block *b)
+static void find_strings(struct spool_scan *s, const struct spool_block *b)
 {
     const char *p = (const char *)(b + 1), *end = p + b->bytes;
     while (end - p >= (ptrdiff_t)sizeof(struct spool_string)) {
@@ -129,7 +129,7 @@ static void find_strings(struct scan *s, const struct spool_block *b)
     }
 }
 
-static void scan_blocks(struct scan *s, uint64_t first)
+static void scan_blocks(struct spool_scan *s, uint64_t first)
 {
     const struct spool_block *b;
     uint32_t sequence = 0;
@@ -160,7 +160,7 @@ const char *trace_spool_since_flush(const struct spool_header *h, char out[SPOOL
 
 enum st trace_spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e)
 {
-    struct scan s = {.a = a, .out = out};
+    struct spool_scan s = {.a = a, .out = out};
     *out = (struct spool_facts){.rank = -1, .command = ""};
     TRY(fs_map(path, &s.map, e));
     out->bytes = s.map.n;

@@ -11,7 +11,7 @@
 #include "trace/sqlite_schema.h"
 
 /* A GPU of TARGET_INFO_GPU, or a part of one (MIG) that TARGET_INFO_CUDA_DEVICE tells. */
-struct gpu {
+struct report_gpu {
     int64_t id;      /* gpuId */
     uint32_t uuid;   /* string, of TARGET_INFO_CUDA_DEVICE */
     uint32_t number; /* in reports; TRACE_NONE = nothing ran on it yet */
@@ -26,7 +26,7 @@ struct ordinal {
 
 enum { MOST_GPUS = 4096 }; /* rows of a file that was made to have more are left out */
 
-struct reader {
+struct sqlite_reader {
     const char *path;
     sqlite3 *db;
     struct trace_dict *d;
@@ -44,7 +44,7 @@ struct reader {
     bool has_process, has_thread;
     VEC(struct trace_device) facts; /* of TARGET_INFO_GPU */
     VEC(int64_t) fact_ids;
-    VEC(struct gpu) gpus;
+    VEC(struct report_gpu) gpus;
     VEC(struct ordinal) ordinals; /* none: the export does not say what processes call GPUs */
     int64_t last_gpu_gpid, last_cuda;
     uint32_t last_number;
@@ -54,14 +54,14 @@ struct reader {
     int64_t nvtx_end_ns; /* of all its events */
 };
 
-static enum st failed(struct reader *r, struct err *e)
+static enum st failed(struct sqlite_reader *r, struct err *e)
 {
     return err_set(e, ST_INPUT, "%s: %s", r->path, sqlite3_errmsg(r->db));
 }
 
 /* ---- tables and columns ---- */
 
-static enum st has_table(struct reader *r, const char *name, bool *out, struct err *e)
+static enum st has_table(struct sqlite_reader *r, const char *name, bool *out, struct err *e)
 {
     sqlite3_stmt *s;
     if (sqlite3_prepare_v2(r->db,
@@ -76,7 +76,7 @@ static enum st has_table(struct reader *r, const char *name, bool *out, struct e
     return code == SQLITE_ROW || code == SQLITE_DONE ? ST_OK : failed(r, e);
 }
 
-static enum st has_column(struct reader *r, const char *table, const char *column, bool *out,
+static enum st has_column(struct sqlite_reader *r, const char *table, const char *column, bool *out,
                           struct err *e)
 {
     sqlite3_stmt *s;
@@ -93,7 +93,8 @@ static enum st has_column(struct reader *r, const char *table, const char *colum
 
 /* SELECT of the table's columns as trace_sql_tables lists them. *s = NULL when there is no such
  * table. */
-static enum st select_from(struct reader *r, enum sql_table table, sqlite3_stmt **s, struct err *e)
+static enum st select_from(struct sqlite_reader *r, enum sql_table table, sqlite3_stmt **s,
+                           struct err *e)
 {
     const struct sql_table_def *t = &trace_sql_tables[table];
     bool there;
@@ -116,9 +117,9 @@ static enum st select_from(struct reader *r, enum sql_table table, sqlite3_stmt 
     return st;
 }
 
-typedef enum st row_fn(struct reader *r, sqlite3_stmt *s, struct err *e);
+typedef enum st row_fn(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e);
 
-static enum st each_row(struct reader *r, enum sql_table table, row_fn *take, struct err *e)
+static enum st each_row(struct sqlite_reader *r, enum sql_table table, row_fn *take, struct err *e)
 {
     sqlite3_stmt *s;
     TRY(select_from(r, table, &s, e));
@@ -176,7 +177,7 @@ static struct sv text_at(sqlite3_stmt *s, int column)
     return p && n > 0 ? (struct sv){p, (size_t)n} : SV("");
 }
 
-static uint32_t string_at(struct reader *r, sqlite3_stmt *s, int column)
+static uint32_t string_at(struct sqlite_reader *r, sqlite3_stmt *s, int column)
 {
     int64_t id = int_at(s, column);
     if (id >= 0 && (size_t)id < r->strings.n)
@@ -194,7 +195,7 @@ static uint32_t string_at(struct reader *r, sqlite3_stmt *s, int column)
 
 /* ---- ids ---- */
 
-static uint32_t process_of(struct reader *r, int64_t global)
+static uint32_t process_of(struct sqlite_reader *r, int64_t global)
 {
     if (r->has_process && r->last_gpid == global >> 24)
         return r->last_process;
@@ -209,7 +210,7 @@ static uint32_t process_of(struct reader *r, int64_t global)
     return r->last_process;
 }
 
-static uint32_t thread_of(struct reader *r, int64_t global)
+static uint32_t thread_of(struct sqlite_reader *r, int64_t global)
 {
     if (r->has_thread && r->last_gtid == global)
         return r->last_thread;
@@ -224,7 +225,7 @@ static bool is_int(sqlite3_stmt *s, int column)
     return sqlite3_column_type(s, column - 1) == SQLITE_INTEGER;
 }
 
-static bool times_ok(struct reader *r, enum trace_record_kind kind, sqlite3_stmt *s)
+static bool times_ok(struct sqlite_reader *r, enum trace_record_kind kind, sqlite3_stmt *s)
 {
     bool odd = !is_int(s, 1) || !is_int(s, 2);
     r->odd += odd;
@@ -233,7 +234,7 @@ static bool times_ok(struct reader *r, enum trace_record_kind kind, sqlite3_stmt
 
 /* ---- rows ---- */
 
-static enum st take_string(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_string(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     enum { DENSE = 1 << 22 };
     int64_t id = int_at(s, 1);
@@ -257,9 +258,9 @@ static enum st take_string(struct reader *r, sqlite3_stmt *s, struct err *e)
 }
 
 /* The number in reports of what the process of `global` calls GPU `cuda`. */
-static uint32_t gpu_number(struct reader *r, int64_t global, uint32_t cuda)
+static uint32_t gpu_number(struct sqlite_reader *r, int64_t global, uint32_t cuda)
 {
-    struct gpu *g = NULL;
+    struct report_gpu *g = NULL;
     if (!r->ordinals.n || cuda == TRACE_NONE)
         return cuda;
     if (r->has_number && r->last_gpu_gpid == global >> 24 && r->last_cuda == cuda)
@@ -288,7 +289,7 @@ static uint32_t gpu_number(struct reader *r, int64_t global, uint32_t cuda)
     return r->last_number;
 }
 
-static struct trace_sig place_of(struct reader *r, sqlite3_stmt *s, enum trace_kind kind)
+static struct trace_sig place_of(struct sqlite_reader *r, sqlite3_stmt *s, enum trace_kind kind)
 {
     return (struct trace_sig){.kind = kind,
                               .device = gpu_number(r, int_at(s, 8), u32_at(s, 3)),
@@ -300,8 +301,8 @@ static struct trace_sig place_of(struct reader *r, sqlite3_stmt *s, enum trace_k
                               .target_device = TRACE_NONE};
 }
 
-static enum st put_op(struct reader *r, sqlite3_stmt *s, const struct trace_sig *sig, uint64_t node,
-                      struct err *e)
+static enum st put_op(struct sqlite_reader *r, sqlite3_stmt *s, const struct trace_sig *sig,
+                      uint64_t node, struct err *e)
 {
     if (!times_ok(r, TRACE_OP, s) || !r->sink->op)
         return ST_OK;
@@ -310,7 +311,7 @@ static enum st put_op(struct reader *r, sqlite3_stmt *s, const struct trace_sig 
     return r->sink->op(r->sink->self, &op, e);
 }
 
-static enum st take_kernel(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_kernel(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     struct trace_sig sig = place_of(r, s, TRACE_KERNEL);
     sig.name = string_at(r, s, null_at(s, 11) ? 9 : 11);
@@ -330,7 +331,7 @@ static enum st take_kernel(struct reader *r, sqlite3_stmt *s, struct err *e)
     return put_op(r, s, &sig, (uint64_t)int_at(s, 27), e);
 }
 
-static enum st take_copy(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_copy(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     struct trace_sig sig = place_of(r, s, TRACE_COPY);
     sig.bytes = int_at(s, 9) < 0 ? 0 : int_at(s, 9);
@@ -343,7 +344,7 @@ static enum st take_copy(struct reader *r, sqlite3_stmt *s, struct err *e)
     return put_op(r, s, &sig, (uint64_t)int_at(s, 19), e);
 }
 
-static enum st take_set(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_set(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     struct trace_sig sig = place_of(r, s, TRACE_SET);
     sig.value = u32_at(s, 9);
@@ -353,7 +354,7 @@ static enum st take_set(struct reader *r, sqlite3_stmt *s, struct err *e)
     return put_op(r, s, &sig, (uint64_t)int_at(s, 11), e);
 }
 
-static enum st take_graph(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_graph(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     struct trace_sig sig = place_of(r, s, TRACE_GRAPH);
     sig.graph = u32_at(s, 9);
@@ -361,7 +362,7 @@ static enum st take_graph(struct reader *r, sqlite3_stmt *s, struct err *e)
 }
 
 /* Strips a version of four digits, as nsys does in its reports. */
-static uint32_t call_name(struct reader *r, uint32_t string)
+static uint32_t call_name(struct sqlite_reader *r, uint32_t string)
 {
     const char *text = trace_text(r->d, string);
     size_t n = strlen(text);
@@ -370,7 +371,7 @@ static uint32_t call_name(struct reader *r, uint32_t string)
     return trace_string(r->d, (struct sv){text, n - 6});
 }
 
-static enum st take_call(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_call(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     if (!times_ok(r, TRACE_CALL, s) || !r->sink->call)
         return ST_OK;
@@ -384,7 +385,7 @@ static enum st take_call(struct reader *r, sqlite3_stmt *s, struct err *e)
     return r->sink->call(r->sink->self, &c, e);
 }
 
-static enum st take_sync(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_sync(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     if (!times_ok(r, TRACE_SYNC, s) || !r->sink->sync)
         return ST_OK;
@@ -399,7 +400,7 @@ static enum st take_sync(struct reader *r, sqlite3_stmt *s, struct err *e)
     return r->sink->sync(r->sink->self, &x, e);
 }
 
-static enum st take_domain(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_domain(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     enum { MOST = 4096 };
     (void)e;
@@ -413,7 +414,7 @@ static enum st take_domain(struct reader *r, sqlite3_stmt *s, struct err *e)
 }
 
 /* The domain's name; each process numbers its domains from 1. */
-static uint32_t domain_of(struct reader *r, int64_t id, int64_t global)
+static uint32_t domain_of(struct sqlite_reader *r, int64_t id, int64_t global)
 {
     for (size_t i = 0; i < r->domain_ids.n; i++)
         if (r->domain_ids.p[i] == id && r->domain_pids.p[i] == global >> 24)
@@ -422,7 +423,7 @@ static uint32_t domain_of(struct reader *r, int64_t id, int64_t global)
 }
 
 /* Reads {"Input Dims":[...],"Input type":[...]} of our writer, or the values of a payload. */
-static void shapes_of(struct reader *r, struct sv json, struct trace_range *out)
+static void shapes_of(struct sqlite_reader *r, struct sv json, struct trace_range *out)
 {
     static const char dims[] = "{\"Input Dims\":", types[] = ",\"Input type\":";
     const char *end = json.p + json.n;
@@ -442,7 +443,7 @@ static void shapes_of(struct reader *r, struct sv json, struct trace_range *out)
 }
 
 /* The latest time of NVTX: nsys ends ranges there that were open when recording ended. */
-static enum st take_nvtx_end(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_nvtx_end(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     (void)e;
     for (int column = 1; column <= 2; column++)
@@ -451,7 +452,8 @@ static enum st take_nvtx_end(struct reader *r, sqlite3_stmt *s, struct err *e)
     return ST_OK;
 }
 
-static bool range_times(struct reader *r, sqlite3_stmt *s, int64_t *start_ns, int64_t *end_ns)
+static bool range_times(struct sqlite_reader *r, sqlite3_stmt *s, int64_t *start_ns,
+                        int64_t *end_ns)
 {
     bool open = null_at(s, 2);
     if (!open && !times_ok(r, TRACE_RANGE, s))
@@ -464,7 +466,7 @@ static bool range_times(struct reader *r, sqlite3_stmt *s, int64_t *start_ns, in
     return is_int(s, 1) && trace_times_ok(r->d, TRACE_RANGE, *start_ns, *end_ns);
 }
 
-static enum st take_nvtx(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_nvtx(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     int64_t type = int_at(s, 3), start_ns, end_ns;
     if ((type != NSYS_PUSH_POP && type != NSYS_START_END) || !r->sink->range ||
@@ -492,7 +494,7 @@ static enum st take_nvtx(struct reader *r, sqlite3_stmt *s, struct err *e)
     return r->sink->range(r->sink->self, &x, e);
 }
 
-static enum st take_process(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_process(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     (void)e;
     uint32_t name = trace_string(r->d, text_at(s, 3));
@@ -501,7 +503,7 @@ static enum st take_process(struct reader *r, sqlite3_stmt *s, struct err *e)
     return ST_OK;
 }
 
-static enum st take_thread(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_thread(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     (void)e;
     uint32_t name = string_at(r, s, 1);
@@ -525,7 +527,7 @@ static void read_uuid(struct sv text, uint8_t out[16])
     }
 }
 
-static enum st take_gpu(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_gpu(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     (void)e;
     struct trace_device d = {
@@ -548,9 +550,9 @@ static enum st take_gpu(struct reader *r, sqlite3_stmt *s, struct err *e)
     return ST_OK;
 }
 
-static uint32_t gpu_of(struct reader *r, int64_t id, uint32_t uuid)
+static uint32_t gpu_of(struct sqlite_reader *r, int64_t id, uint32_t uuid)
 {
-    struct gpu g = {.id = id, .uuid = uuid, .number = TRACE_NONE, .facts = TRACE_NONE};
+    struct report_gpu g = {.id = id, .uuid = uuid, .number = TRACE_NONE, .facts = TRACE_NONE};
     for (size_t i = 0; i < r->gpus.n; i++)
         if (r->gpus.p[i].id == id && r->gpus.p[i].uuid == uuid)
             return (uint32_t)i;
@@ -561,7 +563,7 @@ static uint32_t gpu_of(struct reader *r, int64_t id, uint32_t uuid)
     return (uint32_t)r->gpus.n - 1;
 }
 
-static enum st take_ordinal(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_ordinal(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     (void)e;
     if (is_int(s, 1) && is_int(s, 2) && is_int(s, 3) && r->ordinals.n < MOST_GPUS)
@@ -574,7 +576,7 @@ static enum st take_ordinal(struct reader *r, sqlite3_stmt *s, struct err *e)
 }
 
 /* Facts of GPUs; of those whose number processes tell, when something runs on them. */
-static void put_facts(struct reader *r)
+static void put_facts(struct sqlite_reader *r)
 {
     for (size_t i = 0; i < r->facts.n; i++) {
         bool told = false;
@@ -587,7 +589,7 @@ static void put_facts(struct reader *r)
 
 /* Takes only known facts of the machine: the table also has the environment of the traced process,
  * with its secrets. */
-static enum st take_system(struct reader *r, sqlite3_stmt *s, struct err *e)
+static enum st take_system(struct sqlite_reader *r, sqlite3_stmt *s, struct err *e)
 {
     (void)e;
     for (int i = 0; i < TRACE_FACTS; i++)
@@ -598,7 +600,7 @@ static enum st take_system(struct reader *r, sqlite3_stmt *s, struct err *e)
 
 /* ---- all of it ---- */
 
-static enum st open_untrusted(struct reader *r, struct err *e)
+static enum st open_untrusted(struct sqlite_reader *r, struct err *e)
 {
     if (sqlite3_open_v2(r->path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
         SQLITE_OK)
@@ -618,7 +620,7 @@ static enum st open_untrusted(struct reader *r, struct err *e)
     return ST_OK;
 }
 
-static enum st read_tables(struct reader *r, struct err *e)
+static enum st read_tables(struct sqlite_reader *r, struct err *e)
 {
     static const struct {
         enum sql_table table;
@@ -659,7 +661,7 @@ static enum st read_tables(struct reader *r, struct err *e)
 enum st trace_sqlite_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
                           struct err *e)
 {
-    struct reader r = {.path = path, .d = d, .sink = sink};
+    struct sqlite_reader r = {.path = path, .d = d, .sink = sink};
     enum st st = open_untrusted(&r, e);
     if (st == ST_OK)
         st = read_tables(&r, e);

@@ -10,11 +10,11 @@
 
 enum { EXTRA_STRINGS = 1 << 30 }; /* ids of strings that the dictionary does not have */
 
-struct names {
+struct kernel_names {
     int64_t demangled, brief, mangled; /* StringIds; mangled 0 = none */
 };
 
-struct domain {
+struct nvtx_domain {
     uint32_t string, process; /* ids hold for a process */
 };
 
@@ -24,12 +24,12 @@ struct trace_writer {
     const struct trace_dict *d;
     sqlite3_stmt *insert[SQL_TABLES];
     struct arena *a;
-    VEC(struct names) names; /* by the dictionary's string; demangled -1 = not made yet */
-    VEC(const char *) extra; /* strings EXTRA_STRINGS, EXTRA_STRINGS + 1, ... */
+    VEC(struct kernel_names) names; /* by the dictionary's string; demangled -1 = not made yet */
+    VEC(const char *) extra;        /* strings EXTRA_STRINGS, EXTRA_STRINGS + 1, ... */
     struct map extra_ids;
-    VEC(uint32_t) hosts;        /* strings, by the number in global ids */
-    VEC(int64_t) process_ids;   /* globalPid by process */
-    VEC(struct domain) domains; /* domain id is the index */
+    VEC(uint32_t) hosts;             /* strings, by the number in global ids */
+    VEC(int64_t) process_ids;        /* globalPid by process */
+    VEC(struct nvtx_domain) domains; /* domain id is the index */
     int64_t next_range, next_grid;
 };
 
@@ -148,11 +148,11 @@ static int64_t extra_string(struct trace_writer *w, const char *text)
     return EXTRA_STRINGS + m->i;
 }
 
-static const struct names *names_of(struct trace_writer *w, uint32_t string)
+static const struct kernel_names *names_of(struct trace_writer *w, uint32_t string)
 {
     while (w->names.n <= string)
-        vec_push(&w->names, (struct names){-1, 0, 0});
-    struct names *n = &w->names.p[string];
+        vec_push(&w->names, (struct kernel_names){-1, 0, 0});
+    struct kernel_names *n = &w->names.p[string];
     if (n->demangled < 0) {
         const char *raw = trace_text(w->d, string);
         const char *full = trace_demangle(w->a, raw), *brief = trace_short_name(w->a, full);
@@ -163,7 +163,7 @@ static const struct names *names_of(struct trace_writer *w, uint32_t string)
     return n;
 }
 
-static int64_t domain_of(struct trace_writer *w, struct domain d)
+static int64_t domain_of(struct trace_writer *w, struct nvtx_domain d)
 {
     for (size_t i = 0; i < w->domains.n; i++)
         if (w->domains.p[i].string == d.string && w->domains.p[i].process == d.process)
@@ -191,7 +191,7 @@ static enum st write_kernel(struct trace_writer *w, const struct trace_op *r,
 {
     sqlite3_stmt *s;
     TRY(statement(w, SQL_KERNEL, &s, e));
-    const struct names *n = names_of(w, sig->name);
+    const struct kernel_names *n = names_of(w, sig->name);
     put_place(w, s, r, sig);
     put(s, 9, n->demangled);
     put(s, 10, n->brief);
@@ -302,9 +302,9 @@ static enum st range_domain(struct trace_writer *w, const struct trace_range *r,
         [TRACE_ANNOTATION] = SQL_ANNOTATION_DOMAIN, [TRACE_OPERATOR] = SQL_OPERATOR_DOMAIN};
     const char *name = own[r->style] ? own[r->style] : trace_text(w->d, r->domain);
     uint32_t string = own[r->style] ? TRACE_NONE - r->style : r->domain;
-    struct domain key = {string, w->d->threads[r->thread].process};
+    struct nvtx_domain key = {string, w->d->threads[r->thread].process};
     if (w->domains.n == 0)
-        vec_push(&w->domains, (struct domain){0, TRACE_NONE});
+        vec_push(&w->domains, (struct nvtx_domain){0, TRACE_NONE});
     if (string == 0) { /* the default domain has no row */
         *id = 0;
         return ST_OK;

@@ -12,12 +12,12 @@
 
 enum { MAX_LINE_BYTES = 16 << 20, BLOCK = 16 };
 
-struct line {
+struct bailian_line {
     struct workload_request q;
     const char *chat, *parent; /* NULL = none */
     size_t place;              /* in the file */
 };
-typedef VEC(struct line) line_vec;
+typedef VEC(struct bailian_line) line_vec;
 
 /* Ids of the whole pieces alone: the prompt's last tokens are its own. */
 static bool lacks_last(const struct node *line, const struct workload_request *q)
@@ -56,7 +56,7 @@ static const char *id_of(struct arena *a, const struct node *line, const char *k
 }
 
 static enum st read_line(struct arena *a, const struct node *line, int64_t *next_id,
-                         struct line *out, struct err *e)
+                         struct bailian_line *out, struct err *e)
 {
     struct workload_request *q = &out->q;
     struct node *chat;
@@ -77,7 +77,7 @@ static enum st read_lines(struct arena *a, const struct format_params *p, struct
     int64_t next_id = CHAIN_OWN_IDS;
     struct node *line;
     while (!p->max_requests || (int64_t)v->n < p->max_requests) {
-        struct line l = {.place = v->n};
+        struct bailian_line l = {.place = v->n};
         enum st st = jsonl_next(j, &line, e);
         if (st == ST_END)
             break;
@@ -93,7 +93,7 @@ static enum st read_lines(struct arena *a, const struct format_params *p, struct
 
 static int by_arrival(const void *pa, const void *pb)
 {
-    const struct line *a = pa, *b = pb;
+    const struct bailian_line *a = pa, *b = pb;
     if (a->q.arrival_ns != b->q.arrival_ns)
         return a->q.arrival_ns < b->q.arrival_ns ? -1 : 1;
     return a->place < b->place ? -1 : a->place > b->place;
@@ -108,7 +108,7 @@ static void make_rows(struct arena *a, line_vec *v, chain_vec *rows)
     if (v->n)
         qsort(v->p, v->n, sizeof *v->p, by_arrival);
     for (size_t i = 0; i < v->n; i++) {
-        const struct line *l = &v->p[i];
+        const struct bailian_line *l = &v->p[i];
         struct chain_row row = {.q = l->q, .parent = CHAIN_NONE};
         const struct map_entry *parent =
             l->parent ? map_find(&chats, l->parent, strlen(l->parent)) : NULL;

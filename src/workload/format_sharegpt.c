@@ -45,7 +45,7 @@ static enum st read_text(struct sharegpt *s, const char **out, struct err *e)
     return events_skip(&s->v, ev, e);
 }
 
-struct turn {
+struct sharegpt_turn {
     const char *from, *value;
 };
 
@@ -57,7 +57,7 @@ static void note_member(struct sharegpt *s, struct sv key)
         map_put(&s->members, arena_strn(s->a, key.p, key.n), key.n, NULL);
 }
 
-static enum st read_turn(struct sharegpt *s, struct turn *t, struct err *e)
+static enum st read_turn(struct sharegpt *s, struct sharegpt_turn *t, struct err *e)
 {
     for (enum json_event ev; (ev = events_next(&s->v, e)) != JSON_MAP_END;) {
         const char *ignored, **to = &ignored;
@@ -84,7 +84,7 @@ static enum st read_turns(struct sharegpt *s, struct conversation *c, struct err
         return ev == JSON_ERROR ? e->st
                                 : events_bad(&s->v, e, "conversations: expected a list of turns");
     for (int turn = 0; (ev = events_next(&s->v, e)) != JSON_LIST_END;) {
-        struct turn t = {0};
+        struct sharegpt_turn t = {0};
         if (ev != JSON_MAP_BEGIN)
             return ev == JSON_ERROR ? e->st
                                     : events_bad(&s->v, e, "expected a turn: an object with value");

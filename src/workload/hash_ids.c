@@ -35,35 +35,36 @@ enum st hash_ids_write(const struct artifact *art, const struct workload *w, str
     return artifact_close_file(art, HASH_IDS_NAME, &f, e);
 }
 
-struct place {
+struct hash_place {
     int64_t id;
     size_t index;
 };
 
 static int by_id(const void *pa, const void *pb)
 {
-    const struct place *a = pa, *b = pb;
+    const struct hash_place *a = pa, *b = pb;
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static struct place *sorted_places(const struct workload *w)
+static struct hash_place *sorted_places(const struct workload *w)
 {
-    struct place *places = mem_alloc(w->n * sizeof *places);
+    struct hash_place *places = mem_alloc(w->n * sizeof *places);
     for (size_t i = 0; i < w->n; i++)
-        places[i] = (struct place){w->requests[i].request_id, i};
+        places[i] = (struct hash_place){w->requests[i].request_id, i};
     qsort(places, w->n, sizeof *places, by_id);
     return places;
 }
 
 static enum st read_line(struct arena *a, const struct node *line, struct workload *w,
-                         const struct place *places, struct err *e)
+                         const struct hash_place *places, struct err *e)
 {
     int64_t id, tokens;
     struct node *list;
     TRY(node_get_int(line, "request_id", 0, INT64_MAX, &id, e));
     TRY(node_get_int(line, "hash_tokens", 1, INT32_MAX, &tokens, e));
     TRY(node_get(line, "hash_ids", NODE_LIST, &list, e));
-    const struct place *at = bsearch(&(struct place){id, 0}, places, w->n, sizeof *places, by_id);
+    const struct hash_place *at =
+        bsearch(&(struct hash_place){id, 0}, places, w->n, sizeof *places, by_id);
     struct workload_request *q = at ? &w->requests[at->index] : NULL;
     if (!q || q->hash_ids)
         return node_err(node_find(line, "request_id"), ST_INPUT, e, "request_id: %lld %s",
@@ -88,7 +89,7 @@ enum st hash_ids_load(struct arena *a, const char *path, struct workload *w, str
 {
     struct jsonl j;
     struct node *line;
-    struct place *places = sorted_places(w);
+    struct hash_place *places = sorted_places(w);
     enum st st = jsonl_open(&j, path, MAX_LINE_BYTES, e);
     while (st == ST_OK && (st = jsonl_next(&j, &line, e)) == ST_OK)
         st = read_line(a, line, w, places, e);

@@ -172,7 +172,7 @@ enum st workload_load_mooncake(struct arena *a, const char *path, struct workloa
 /* ---- an import ------------------------------------------------------------------------------- */
 
 /* The last row of a session, and when that was. */
-struct session {
+struct session_end {
     size_t row; /* CHAIN_NONE = all were left out */
     int64_t at_ns;
 };
@@ -186,7 +186,7 @@ struct import {
     bool fraction; /* a time is no whole number of units */
 };
 
-static struct session *session_of(struct import *m, const struct node *line, bool *is_new)
+static struct session_end *session_of(struct import *m, const struct node *line, bool *is_new)
 {
     const struct node *id = node_find(line, "session_id");
     const char *text = id ? node_scalar_text(m->a, id) : NULL;
@@ -194,8 +194,8 @@ static struct session *session_of(struct import *m, const struct node *line, boo
         return NULL;
     struct map_entry *at = map_put(&m->sessions, arena_str(m->a, text), strlen(text), is_new);
     if (*is_new) {
-        struct session *s = arena_one(m->a, struct session);
-        *s = (struct session){.row = CHAIN_NONE};
+        struct session_end *s = arena_one(m->a, struct session_end);
+        *s = (struct session_end){.row = CHAIN_NONE};
         at->p = s;
     }
     return at->p;
@@ -204,7 +204,7 @@ static struct session *session_of(struct import *m, const struct node *line, boo
 /* When a row is sent: at its timestamp, or, as a later turn, a delay after the end of the one
  * before. Without a delay that is the time between both, as the trace has no ends. */
 static enum st read_when(const struct node *line, const struct mooncake_params *p,
-                         const struct session *before, struct chain_row *row, struct err *e)
+                         const struct session_end *before, struct chain_row *row, struct err *e)
 {
     const struct node *delay = node_find(line, "delay");
     const bool delayed = before && delay && delay->kind != NODE_NULL;
@@ -267,7 +267,7 @@ static enum st import_line(struct import *m, const struct node *line, struct err
     struct chain_row row = {.parent = CHAIN_NONE};
     struct workload_request *q = &row.q;
     TRY(check_kind(line, e));
-    struct session *s = session_of(m, line, &is_new);
+    struct session_end *s = session_of(m, line, &is_new);
     TRY(read_when(line, m->p, s && !is_new ? s : NULL, &row, e));
     TRY(read_lengths(line, 0, q, e));
     const struct node *time = node_find(line, "timestamp");

@@ -36,7 +36,7 @@ enum st sessions_write(const struct artifact *art, const struct workload *w, str
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-struct columns {
+struct session_columns {
     int request, session, turn, think;
 };
 
@@ -46,16 +46,16 @@ struct begun {
 };
 
 /* Rows stand in the order of the workload; requests without a row are passed over. */
-struct reading {
+struct sessions_reading {
     struct csv_reader *csv;
-    struct columns c;
+    struct session_columns c;
     struct workload *w;
     size_t at;                         /* next request */
     const struct workload_request *on; /* of the row before; NULL = none */
     VEC(struct begun) begun;
 };
 
-static enum st find_columns(struct reading *r, struct err *e)
+static enum st find_columns(struct sessions_reading *r, struct err *e)
 {
     TRY(csv_require(r->csv, "request_id", &r->c.request, e));
     TRY(csv_require(r->csv, "session_id", &r->c.session, e));
@@ -63,7 +63,7 @@ static enum st find_columns(struct reading *r, struct err *e)
     return csv_require(r->csv, "think_ns", &r->c.think, e);
 }
 
-static enum st read_row(struct reading *r, struct err *e)
+static enum st read_row(struct sessions_reading *r, struct err *e)
 {
     int64_t id, session, turn, think_ns;
     TRY(csv_int(r->csv, r->c.request, 0, INT64_MAX, &id, e));
@@ -101,7 +101,7 @@ static int by_session(const void *pa, const void *pb)
     return (a->line > b->line) - (a->line < b->line);
 }
 
-static enum st check_unique(struct reading *r, const char *path, struct err *e)
+static enum st check_unique(struct sessions_reading *r, const char *path, struct err *e)
 {
     if (r->begun.n)
         qsort(r->begun.p, r->begun.n, sizeof *r->begun.p, by_session);
@@ -115,7 +115,7 @@ static enum st check_unique(struct reading *r, const char *path, struct err *e)
 
 enum st sessions_load(const char *path, struct workload *w, struct err *e)
 {
-    struct reading r = {.w = w};
+    struct sessions_reading r = {.w = w};
     TRY(csv_open(&r.csv, path, e));
     enum st st = find_columns(&r, e);
     while (st == ST_OK && (st = csv_next(r.csv, e)) == ST_OK)

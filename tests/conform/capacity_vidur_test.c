@@ -36,7 +36,7 @@ struct bench {
     struct model model;
     struct predictor predictor;
     struct slo slo;
-    struct probe probe;
+    struct rate_probe probe;
 };
 
 static void begin(struct test *t, struct bench *b)

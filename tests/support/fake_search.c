@@ -31,7 +31,7 @@ static enum st serve(void *self, double rate, uint64_t seed, struct probe_result
     return ST_OK;
 }
 
-struct probe fake_probe(const double *speed)
+struct rate_probe fake_probe(const double *speed)
 {
     static const struct probe_ops ops = {.name = "M/M/1",
                                          .help = "waits that are known",
@@ -42,7 +42,7 @@ struct probe fake_probe(const double *speed)
         const double *in;
         void *out;
     } self = {speed};
-    return (struct probe){&ops, self.out};
+    return (struct rate_probe){&ops, self.out};
 }
 
 static struct capacity_params params_of(bool unmet)
@@ -58,8 +58,9 @@ static struct capacity_params params_of(bool unmet)
     return p;
 }
 
-static enum st measure(struct arena *a, const struct capacity_params *p, const struct probe *probe,
-                       struct capacity_seed *seeds, struct capacity *sum, struct err *e)
+static enum st measure(struct arena *a, const struct capacity_params *p,
+                       const struct rate_probe *probe, struct capacity_seed *seeds,
+                       struct capacity *sum, struct err *e)
 {
     for (uint64_t i = 0; i < SEEDS; i++)
         TRY(capacity_bisect(a, p, probe, p->seed + i, &seeds[i], e));
@@ -80,7 +81,7 @@ enum st fake_capacity_write(struct arena *a, const char *dir, const struct fake_
                             struct err *e)
 {
     static const double one = 1;
-    const struct probe probe = fake_probe(&one);
+    const struct rate_probe probe = fake_probe(&one);
     struct capacity_seed seeds[SEEDS];
     struct capacity_probe operating[SEEDS];
     struct capacity_result r = {.params = params_of(f->unmet),
@@ -114,7 +115,7 @@ static enum st look(struct arena *a, const struct capacity_params *p, double spe
                     struct search_config *c, struct err *e)
 {
     static const double loads[] = {0.1, 0.3, 0.5, 0.7, 0.85};
-    const struct probe probe = fake_probe(&speed);
+    const struct rate_probe probe = fake_probe(&speed);
     struct capacity_seed seeds[SEEDS];
     TRY(measure(a, p, &probe, seeds, &c->capacity, e));
     c->n_loads = sizeof loads / sizeof *loads;

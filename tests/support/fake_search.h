@@ -8,7 +8,7 @@
 
 /* Serves 10 requests/s times `speed` on average, a little more with some seeds than with others.
  * speed must outlive the probe. */
-struct probe fake_probe(const double *speed);
+struct rate_probe fake_probe(const double *speed);
 
 struct fake_search {
     const char *id, *model; /* of run_meta.json */

@@ -43,7 +43,7 @@ struct experts {
 struct forward {
     const struct model *m;
     const struct structure *s; /* of m: what its kinds of layers compute */
-    const struct kernels *kn;
+    const struct cpu_kernels *kn;
     struct pool *pool;
     struct cpu_weights w;
     struct model_steps steps;

@@ -15,47 +15,47 @@ int64_t gemm_ld(int64_t width)
     return (width + 15) / 16 * 16 + 16;
 }
 
-static int64_t n_panels(const struct kernels *kn, int64_t m)
+static int64_t n_panels(const struct cpu_kernels *kn, int64_t m)
 {
     return (m + kn->panel - 1) / kn->panel;
 }
 
-size_t gemm_data_floats(const struct kernels *kn, int64_t m, int64_t k)
+size_t gemm_data_floats(const struct cpu_kernels *kn, int64_t m, int64_t k)
 {
     return (size_t)(n_panels(kn, m) * kn->panel * k);
 }
 
-size_t gemm_bias_floats(const struct kernels *kn, int64_t m)
+size_t gemm_bias_floats(const struct cpu_kernels *kn, int64_t m)
 {
     return (size_t)(n_panels(kn, m) * kn->panel);
 }
 
-static float *row_start(const struct kernels *kn, const struct matrix *w, int64_t j)
+static float *row_start(const struct cpu_kernels *kn, const struct matrix *w, int64_t j)
 {
     return w->data + j / kn->panel * w->k * kn->panel + j % kn->panel;
 }
 
-void gemm_put_row(const struct kernels *kn, const struct matrix *w, int64_t j, const float *row)
+void gemm_put_row(const struct cpu_kernels *kn, const struct matrix *w, int64_t j, const float *row)
 {
     float *at = row_start(kn, w, j);
     for (int64_t i = 0; i < w->k; i++)
         at[i * kn->panel] = row[i];
 }
 
-void gemm_get_row(const struct kernels *kn, const struct matrix *w, int64_t j, float *row)
+void gemm_get_row(const struct cpu_kernels *kn, const struct matrix *w, int64_t j, float *row)
 {
     const float *at = row_start(kn, w, j);
     for (int64_t i = 0; i < w->k; i++)
         row[i] = at[i * kn->panel];
 }
 
-float *gemm_at(const struct kernels *kn, const struct matrix *w, int64_t j, int64_t i)
+float *gemm_at(const struct cpu_kernels *kn, const struct matrix *w, int64_t j, int64_t i)
 {
     return row_start(kn, w, j) + i * kn->panel;
 }
 
-struct job {
-    const struct kernels *kn;
+struct gemm_job {
+    const struct cpu_kernels *kn;
     const struct matrix *w;
     int64_t rows, group;
     const float *x;
@@ -64,25 +64,25 @@ struct job {
 };
 
 /* Rows are cut into tiles of nearly equal height: 16 rows are 8 + 8, not 14 + 2. */
-struct cut {
+struct row_cut {
     int64_t first;
     int rows;
 };
 
-static int64_t n_cuts(const struct job *j)
+static int64_t n_cuts(const struct gemm_job *j)
 {
     return (j->rows + j->kn->max_rows - 1) / j->kn->max_rows;
 }
 
-static struct cut cut_at(const struct job *j, int64_t i)
+static struct row_cut cut_at(const struct gemm_job *j, int64_t i)
 {
     const int64_t n = n_cuts(j), first = j->rows * i / n;
-    return (struct cut){first, (int)(j->rows * (i + 1) / n - first)};
+    return (struct row_cut){first, (int)(j->rows * (i + 1) / n - first)};
 }
 
 /* Panels [p0, p1), all of them whole; of each the k rows [i0, i0 + depth). */
-static void whole_panels(const struct job *j, int64_t p0, int64_t p1, int64_t i0, int64_t depth,
-                         struct cut cut)
+static void whole_panels(const struct gemm_job *j, int64_t p0, int64_t p1, int64_t i0,
+                         int64_t depth, struct row_cut cut)
 {
     const struct matrix *w = j->w;
     const int64_t width = j->kn->panel;
@@ -105,7 +105,7 @@ static void whole_panels(const struct job *j, int64_t p0, int64_t p1, int64_t i0
 
 /* The last panel where m is not a multiple of its width: through a tile of its own, because whole
  * vectors are stored. */
-static void ragged_panel(const struct job *j, int64_t p, struct cut cut)
+static void ragged_panel(const struct gemm_job *j, int64_t p, struct row_cut cut)
 {
     enum { MOST_ROWS = 16, MOST_WIDTH = 32 };
     float out[MOST_ROWS * MOST_WIDTH];
@@ -131,7 +131,7 @@ static void ragged_panel(const struct job *j, int64_t p, struct cut cut)
 static void panel_group(void *ctx, int64_t item, int thread)
 {
     (void)thread;
-    const struct job *j = ctx;
+    const struct gemm_job *j = ctx;
     const struct matrix *w = j->w;
     const int64_t total = n_panels(j->kn, w->m), whole = w->m / j->kn->panel, cuts = n_cuts(j);
     const int64_t p0 = item * j->group, end = p0 + j->group < total ? p0 + j->group : total;
@@ -155,7 +155,7 @@ static int64_t group_of(const struct pool *pool, int64_t panels)
     return group > GROUP_MAX ? GROUP_MAX : group < 1 ? 1 : group;
 }
 
-void gemm_run(struct pool *pool, const struct kernels *kn, const struct matrix *w, int64_t rows,
+void gemm_run(struct pool *pool, const struct cpu_kernels *kn, const struct matrix *w, int64_t rows,
               const float *x, int64_t ldx, float *y)
 {
     if (rows == 0)
@@ -164,12 +164,12 @@ void gemm_run(struct pool *pool, const struct kernels *kn, const struct matrix *
     int64_t group = group_of(pool, panels);
     if (rows * w->m * w->k <= INLINE_MACS)
         group = panels;
-    struct job j = {kn, w, rows, group, x, ldx, y};
+    struct gemm_job j = {kn, w, rows, group, x, ldx, y};
     pool_run(pool, (panels + group - 1) / group, panel_group, &j);
 }
 
 struct group_job {
-    const struct kernels *kn;
+    const struct cpu_kernels *kn;
     const struct gemm_group *groups;
     int64_t items_each, group;
     const float *x;
@@ -181,18 +181,19 @@ static void group_item(void *ctx, int64_t item, int thread)
 {
     const struct group_job *g = ctx;
     const struct gemm_group *one = &g->groups[item / g->items_each];
-    struct job j = {.kn = g->kn,
-                    .w = one->w,
-                    .rows = one->rows,
-                    .group = g->group,
-                    .x = g->x + one->first * g->ldx,
-                    .ldx = g->ldx,
-                    .y = g->y + one->first * one->w->m};
+    struct gemm_job j = {.kn = g->kn,
+                         .w = one->w,
+                         .rows = one->rows,
+                         .group = g->group,
+                         .x = g->x + one->first * g->ldx,
+                         .ldx = g->ldx,
+                         .y = g->y + one->first * one->w->m};
     panel_group(&j, item % g->items_each, thread);
 }
 
-void gemm_run_groups(struct pool *pool, const struct kernels *kn, const struct gemm_group *groups,
-                     int64_t n, const float *x, int64_t ldx, float *y)
+void gemm_run_groups(struct pool *pool, const struct cpu_kernels *kn,
+                     const struct gemm_group *groups, int64_t n, const float *x, int64_t ldx,
+                     float *y)
 {
     if (n == 0)
         return;

@@ -20,20 +20,21 @@ struct matrix {
 };
 
 /* Floats of data and of bias for a matrix of that size. */
-size_t gemm_data_floats(const struct kernels *kn, int64_t m, int64_t k);
-size_t gemm_bias_floats(const struct kernels *kn, int64_t m);
+size_t gemm_data_floats(const struct cpu_kernels *kn, int64_t m, int64_t k);
+size_t gemm_bias_floats(const struct cpu_kernels *kn, int64_t m);
 
 /* Row j of W from k floats, and back. Rows may be put by different threads at once. */
-void gemm_put_row(const struct kernels *kn, const struct matrix *w, int64_t j, const float *row);
-void gemm_get_row(const struct kernels *kn, const struct matrix *w, int64_t j, float *row);
+void gemm_put_row(const struct cpu_kernels *kn, const struct matrix *w, int64_t j,
+                  const float *row);
+void gemm_get_row(const struct cpu_kernels *kn, const struct matrix *w, int64_t j, float *row);
 
-float *gemm_at(const struct kernels *kn, const struct matrix *w, int64_t j,
+float *gemm_at(const struct cpu_kernels *kn, const struct matrix *w, int64_t j,
                int64_t i); /* W[j, i] */
 
 /* x [rows, k] with ldx floats from row to row, y [rows, m] without gaps. KERNELS_SLACK floats may
  * be read behind x. Rows a multiple of 4 KiB apart fall into the same sets of the first cache:
  * gemm_ld() is a distance that avoids it. */
-void gemm_run(struct pool *pool, const struct kernels *kn, const struct matrix *w, int64_t rows,
+void gemm_run(struct pool *pool, const struct cpu_kernels *kn, const struct matrix *w, int64_t rows,
               const float *x, int64_t ldx, float *y);
 int64_t gemm_ld(int64_t width);
 
@@ -45,7 +46,8 @@ struct gemm_group {
     const struct matrix *w;
     int64_t first, rows;
 };
-void gemm_run_groups(struct pool *pool, const struct kernels *kn, const struct gemm_group *groups,
-                     int64_t n, const float *x, int64_t ldx, float *y);
+void gemm_run_groups(struct pool *pool, const struct cpu_kernels *kn,
+                     const struct gemm_group *groups, int64_t n, const float *x, int64_t ldx,
+                     float *y);
 
 #endif

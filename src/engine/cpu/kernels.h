@@ -28,7 +28,7 @@ struct tile {
     size_t ld_init;
 };
 
-struct kernels {
+struct cpu_kernels {
     const char *name; /* "portable", "avx2", "avx512" */
     int lanes;        /* floats in a vector */
     int panel;        /* 2 * lanes: columns of a weight panel, see gemm.h */
@@ -64,12 +64,12 @@ struct kernels {
     float (*sum)(size_t n, const float *x); /* reads memory as fast as it can */
 };
 
-extern const struct kernels kernels_portable;
+extern const struct cpu_kernels kernels_portable;
 #if defined(__x86_64__)
-extern const struct kernels kernels_avx2, kernels_avx512;
+extern const struct cpu_kernels kernels_avx2, kernels_avx512;
 #endif
 
 /* The sets this machine can run, best first; *n of them. */
-const struct kernels *const *kernels_usable(size_t *n);
+const struct cpu_kernels *const *kernels_usable(size_t *n);
 
 #endif

@@ -411,7 +411,7 @@ static size_t argmax(size_t n, const float *x)
     return 0;
 }
 
-const struct kernels KERNELS_SET = {
+const struct cpu_kernels KERNELS_SET = {
     .name = KERNELS_NAME,
     .lanes = LANES,
     .panel = 2 * LANES,

@@ -18,8 +18,8 @@ enum st cpu_measure_read(int threads, size_t bytes, int n, double *pass_s, struc
     return ST_OK;
 }
 
-struct product {
-    const struct kernels *kn;
+struct cpu_product {
+    const struct cpu_kernels *kn;
     struct pool *pool;
     struct pages pages;
     struct matrix w;
@@ -27,7 +27,7 @@ struct product {
     int64_t rows, ldx;
 };
 
-static enum st open_product(struct product *p, int threads, int64_t rows, int64_t size,
+static enum st open_product(struct cpu_product *p, int threads, int64_t rows, int64_t size,
                             struct err *e)
 {
     size_t usable;
@@ -48,7 +48,7 @@ static enum st open_product(struct product *p, int threads, int64_t rows, int64_
     return ST_OK;
 }
 
-static double product_s(struct product *p)
+static double product_s(struct cpu_product *p)
 {
     const int64_t start_ns = clock_mono_ns();
     gemm_run(p->pool, p->kn, &p->w, p->rows, p->x, p->ldx, p->y);
@@ -58,7 +58,7 @@ static double product_s(struct product *p)
 enum st cpu_measure_gemm(int threads, int64_t rows, int64_t size, int n, double *pass_s,
                          struct err *e)
 {
-    struct product p = {0};
+    struct cpu_product p = {0};
     enum st st = open_product(&p, threads, rows, size, e);
     if (st == ST_OK) {
         product_s(&p);

@@ -69,7 +69,7 @@ static int64_t row_token(const struct item *it, int r)
 }
 
 /* Any number of rows and columns of a product, in tiles. */
-static void product(const struct kernels *kn, int rows, int64_t columns, struct tile t)
+static void product(const struct cpu_kernels *kn, int rows, int64_t columns, struct tile t)
 {
     const float *a = t.a, *init = t.init;
     float *c = t.c;
@@ -134,7 +134,7 @@ static void score_keys(const struct item *it, int64_t p0, int64_t p1)
  * keys from..n - 1 of the step. */
 static void softmax_step(const struct item *it, int64_t p0, int64_t p1)
 {
-    const struct kernels *kn = it->f->kn;
+    const struct cpu_kernels *kn = it->f->kn;
     const int64_t width = padded(it->f->m->head_dim);
     for (int r = 0; r < it->rows; r++) {
         int64_t n = row_position(it, r) + 1 - p0, from = row_begin(it, r) - p0;
@@ -216,7 +216,7 @@ static void attend(const struct item *it)
 
 /* ---- jobs -------------------------------------------------------------------------------- */
 
-struct job {
+struct attention_job {
     struct forward *f;
     int64_t layer;
     const struct segment *segments;
@@ -231,7 +231,7 @@ static int64_t items_of(const struct forward *f, const struct segment *s)
 
 static void attention_item(void *ctx, int64_t index, int thread)
 {
-    const struct job *j = ctx;
+    const struct attention_job *j = ctx;
     const struct forward *f = j->f;
     const struct segment *seg = j->segments;
     if (j->even) {
@@ -266,7 +266,7 @@ static void run_segments(struct forward *f, int64_t layer, const struct segment 
                          int64_t n, bool even)
 {
     enum { INLINE_MACS = 40000 };
-    struct job j = {f, layer, segments, even};
+    struct attention_job j = {f, layer, segments, even};
     const int64_t window = f->s->attention[model_attention_of(f->m, layer)].window;
     int64_t items = 0, macs = 0;
     for (int64_t i = 0; i < n; i++) {

@@ -12,13 +12,13 @@
 enum { MAX_THREADS = 1024, SPINS = 1500, CACHE_LINE = 64 };
 
 /* Own cache lines for words that different threads write often. */
-struct share {
+struct pool_share {
     _Atomic int64_t next; /* first item not taken */
     int64_t end;
     char apart[2 * CACHE_LINE - 2 * sizeof(int64_t)];
 };
 
-struct worker {
+struct pool_worker {
     struct pool *pool;
     pthread_t id;
     int thread;
@@ -40,8 +40,8 @@ struct pool {
     void *ctx;
     uint64_t jobs;
     int threads;
-    struct share *shares;   /* [threads] */
-    struct worker *workers; /* [threads]; 0 is the caller */
+    struct pool_share *shares;   /* [threads] */
+    struct pool_worker *workers; /* [threads]; 0 is the caller */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -59,7 +59,7 @@ static inline void relax(void)
 static void work(struct pool *p, int thread)
 {
     for (int i = 0; i < p->threads; i++) {
-        struct share *s = &p->shares[(thread + i) % p->threads];
+        struct pool_share *s = &p->shares[(thread + i) % p->threads];
         while (atomic_load_explicit(&s->next, memory_order_relaxed) < s->end) {
             const int64_t item = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
             if (item >= s->end)
@@ -97,7 +97,7 @@ static uint64_t wait_job(struct pool *p, uint64_t seen)
 
 static void *worker_main(void *arg)
 {
-    const struct worker *w = arg;
+    const struct pool_worker *w = arg;
     struct pool *p = w->pool;
     uint64_t seen = 0;
     while ((seen = wait_job(p, seen)) != 0) {
@@ -173,8 +173,8 @@ enum st pool_open(int threads, struct pool **out, struct err *e)
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     for (p->threads = 1; p->threads < want; p->threads++) {
-        struct worker *w = &p->workers[p->threads];
-        *w = (struct worker){.pool = p, .thread = p->threads};
+        struct pool_worker *w = &p->workers[p->threads];
+        *w = (struct pool_worker){.pool = p, .thread = p->threads};
         const int failed = pthread_create(&w->id, NULL, worker_main, w);
         if (failed) {
             err_set(e, ST_IO, "cannot start thread %d of %d: %s", p->threads + 1, want,

@@ -12,7 +12,7 @@ enum { PIECE_FLOATS = 1 << 18 };
 struct stream {
     struct pool *pool;
     struct pages pages;
-    const struct kernels *kn;
+    const struct cpu_kernels *kn;
     size_t floats;
     volatile float sink; /* keeps the sums from being optimised away */
 };

@@ -18,7 +18,7 @@ static size_t bias_floats(const void *kn, int64_t m)
     return gemm_bias_floats(kn, m);
 }
 
-static struct weight_sizes sizes_of(const struct kernels *kn)
+static struct weight_sizes sizes_of(const struct cpu_kernels *kn)
 {
     return (struct weight_sizes){.element = sizeof(float),
                                  .align = 64, /* cache lines */
@@ -27,7 +27,7 @@ static struct weight_sizes sizes_of(const struct kernels *kn)
                                  .ctx = kn};
 }
 
-size_t cpu_weights_floats(const struct kernels *kn, const struct model *m)
+size_t cpu_weights_floats(const struct cpu_kernels *kn, const struct model *m)
 {
     const struct weight_sizes s = sizes_of(kn);
     return weight_layout_bytes(m, &s) / sizeof(float);
@@ -76,7 +76,7 @@ static struct cpu_layer layer_at(struct arena *a, const struct weight_layer *l)
                               .sinks = at(l->sinks)};
 }
 
-static void lay_out(struct cpu_weights *w, const struct kernels *kn, const struct model *m,
+static void lay_out(struct cpu_weights *w, const struct cpu_kernels *kn, const struct model *m,
                     struct weight_layout *l)
 {
     const struct weight_sizes s = sizes_of(kn);
@@ -103,8 +103,8 @@ struct move {
     int64_t piece; /* element of the whole tensor at which t begins */
 };
 
-struct load {
-    const struct kernels *kn;
+struct weights_load {
+    const struct cpu_kernels *kn;
     const struct model *m;
     uint64_t seed;
     struct weight_layout layout;
@@ -114,8 +114,8 @@ struct load {
 };
 
 /* Rows of a transposed tensor are columns of the matrix. */
-static void put_columns(const struct load *l, const struct move *mv, const struct matrix *matrix,
-                        const float *from)
+static void put_columns(const struct weights_load *l, const struct move *mv,
+                        const struct matrix *matrix, const float *from)
 {
     const int64_t width = mv->to.width;
     for (int64_t c = 0; c < width; c++) {
@@ -130,7 +130,7 @@ static bool is_norm(const struct weight_place *p)
     return !p->bias && p->op != OP_EMB && p->op != OP_ATTN_DECODE;
 }
 
-static void put_vector(const struct load *l, const struct move *mv, size_t first, size_t n,
+static void put_vector(const struct weights_load *l, const struct move *mv, size_t first, size_t n,
                        float *from)
 {
     const float offset = l->m->structure ? (float)l->m->structure->norm_offset : 0;
@@ -141,7 +141,7 @@ static void put_vector(const struct load *l, const struct move *mv, size_t first
 
 static void move_rows(void *ctx, int64_t item, int thread)
 {
-    const struct load *l = ctx;
+    const struct weights_load *l = ctx;
     const struct move *mv = &l->moves[item];
     const int64_t k = mv->to.width;
     const size_t first = (size_t)(mv->first * k), n = (size_t)(mv->rows * k);
@@ -170,7 +170,8 @@ static void move_rows(void *ctx, int64_t item, int thread)
 
 /* Tensors are cut into pieces, so that the threads share the large ones. Returns the scratch floats
  * a thread needs. */
-static size_t plan_moves(struct load *l, struct arena *a, const struct move *whole, size_t n)
+static size_t plan_moves(struct weights_load *l, struct arena *a, const struct move *whole,
+                         size_t n)
 {
     size_t largest = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -195,7 +196,7 @@ static size_t plan_moves(struct load *l, struct arena *a, const struct move *who
     return largest;
 }
 
-static enum st load_all(struct cpu_weights *w, struct load *l, struct pool *pool,
+static enum st load_all(struct cpu_weights *w, struct weights_load *l, struct pool *pool,
                         const struct weights *file, struct err *e)
 {
     size_t n;
@@ -228,14 +229,14 @@ static enum st load_all(struct cpu_weights *w, struct load *l, struct pool *pool
     return ST_OK;
 }
 
-enum st cpu_weights_load(struct cpu_weights *w, const struct kernels *kn, struct pool *pool,
+enum st cpu_weights_load(struct cpu_weights *w, const struct cpu_kernels *kn, struct pool *pool,
                          const struct model *m, const char *dir, uint64_t seed, struct err *e)
 {
     *w = (struct cpu_weights){.arena = arena_new(), .floats = cpu_weights_floats(kn, m)};
     w->layers = arena_array(w->arena, struct cpu_layer, m->layers);
     TRY(pages_alloc(&w->pages, w->floats, "weights", e));
     pages_touch(&w->pages, pool);
-    struct load l = {.kn = kn, .m = m, .seed = seed};
+    struct weights_load l = {.kn = kn, .m = m, .seed = seed};
     lay_out(w, kn, m, &l.layout);
 
     struct weights *file = NULL;

@@ -32,11 +32,11 @@ struct cpu_weights {
 };
 
 /* Floats that the weights need. */
-size_t cpu_weights_floats(const struct kernels *kn, const struct model *m);
+size_t cpu_weights_floats(const struct cpu_kernels *kn, const struct model *m);
 
 /* From dir's safetensors (F32, F16, BF16), or seeded random ones when dir is NULL. ST_INPUT names
  * the tensor that is missing or has another shape. Free with cpu_weights_free in any case. */
-enum st cpu_weights_load(struct cpu_weights *w, const struct kernels *kn, struct pool *pool,
+enum st cpu_weights_load(struct cpu_weights *w, const struct cpu_kernels *kn, struct pool *pool,
                          const struct model *m, const char *dir, uint64_t seed, struct err *e);
 void cpu_weights_free(struct cpu_weights *w);
 

@@ -25,7 +25,7 @@ static const double STARVED = 0.05;
 static const int64_t NAP_NS = 20000; /* between looks at a batch, where sleep is wanted */
 
 /* A batch that is out, and its memory on the host, which the next one in its place takes over. */
-struct flight {
+struct gpu_flight {
     struct row_batch rows;
     uint64_t ticket;
     int64_t iteration;
@@ -61,7 +61,7 @@ struct cuda_engine {
     bool recorded;              /* a pass was, and graphs are made so that all can be */
 
     struct rows rows;
-    struct flight flights[IN_FLIGHT];
+    struct gpu_flight flights[IN_FLIGHT];
     int first, n_out;   /* flights out: first, ... */
     uint64_t ticket;    /* of the last batch */
     double submitted_s; /* when submit() returned last */
@@ -74,7 +74,7 @@ struct cuda_engine {
 
 static void close_gpu(struct cuda_engine *c);
 
-static void name_batch(const struct cuda_engine *c, const struct flight *f, const char *gpu,
+static void name_batch(const struct cuda_engine *c, const struct gpu_flight *f, const char *gpu,
                        struct err *e)
 {
     const struct row_batch *b = &f->rows;
@@ -89,12 +89,12 @@ static void name_batch(const struct cuda_engine *c, const struct flight *f, cons
 
 /* Batches that may have faulted, those that were out longest first; f: the one that was being
  * submitted or waited for. */
-static int suspects(struct cuda_engine *c, struct flight *f, struct flight *out[IN_FLIGHT])
+static int suspects(struct cuda_engine *c, struct gpu_flight *f, struct gpu_flight *out[IN_FLIGHT])
 {
     int n = 0;
     bool listed = false;
     for (int i = 0; i < c->n_out; i++) {
-        struct flight *x = &c->flights[(c->first + i) % IN_FLIGHT];
+        struct gpu_flight *x = &c->flights[(c->first + i) % IN_FLIGHT];
         if (!x->answered)
             out[n++] = x;
         listed = listed || x == f;
@@ -105,9 +105,9 @@ static int suspects(struct cuda_engine *c, struct flight *f, struct flight *out[
 }
 
 /* A kernel failed: which one, and in which batch. */
-static struct flight *find_kernel(struct cuda_engine *c, struct flight *f, struct err *e)
+static struct gpu_flight *find_kernel(struct cuda_engine *c, struct gpu_flight *f, struct err *e)
 {
-    struct flight *all[IN_FLIGHT];
+    struct gpu_flight *all[IN_FLIGHT];
     struct cuda_fault_batch batches[IN_FLIGHT];
     struct arena *a = arena_new();
     struct cuda_fault found = {.found = CUDA_FAULT_UNKNOWN};
@@ -137,7 +137,7 @@ static struct flight *find_kernel(struct cuda_engine *c, struct flight *f, struc
 
 /* Keeps an error of the GPU for all later calls, with the batch it belongs to, and closes what is
  * open there. */
-static enum st fail(struct cuda_engine *c, struct flight *f, struct err *e)
+static enum st fail(struct cuda_engine *c, struct gpu_flight *f, struct err *e)
 {
     char gpu[sizeof c->gpu.facts.name];
     memcpy(gpu, c->gpu.facts.name, sizeof gpu);
@@ -199,7 +199,7 @@ static enum st run_directly(struct cuda_engine *c, const struct cuda_step_layout
     return st;
 }
 
-static enum st launch(struct cuda_engine *c, struct flight *f, struct err *e)
+static enum st launch(struct cuda_engine *c, struct gpu_flight *f, struct err *e)
 {
     const struct row_batch *b = &f->rows;
     const struct cuda_sizes sizes = sizes_of(c, b);
@@ -255,7 +255,7 @@ static enum st begin_records(struct cuda_engine *c, struct err *e)
 }
 
 /* The pass alone on the device, with records of its kernels. */
-static enum st launch_recorded(struct cuda_engine *c, struct flight *f, const struct batch *b,
+static enum st launch_recorded(struct cuda_engine *c, struct gpu_flight *f, const struct batch *b,
                                struct err *e)
 {
     TRY(launch(c, f, e));
@@ -266,7 +266,7 @@ static enum st launch_recorded(struct cuda_engine *c, struct flight *f, const st
 
 static enum st submit(struct cuda_engine *c, const struct batch *b, uint64_t *ticket, struct err *e)
 {
-    struct flight *f = &c->flights[(c->first + c->n_out) % IN_FLIGHT];
+    struct gpu_flight *f = &c->flights[(c->first + c->n_out) % IN_FLIGHT];
     ASSERT(c->n_out < IN_FLIGHT);
     if (c->broken) {
         *e = c->fault;
@@ -306,7 +306,7 @@ static enum st cuda_submit(void *self, const struct batch *b, uint64_t *ticket, 
 /* ---- completing ------------------------------------------------------------------------------ */
 
 /* Until the batch is done or the time has come. */
-static enum st wait_for(struct cuda_engine *c, const struct flight *f, double deadline_s,
+static enum st wait_for(struct cuda_engine *c, const struct gpu_flight *f, double deadline_s,
                         bool *done, struct err *e)
 {
     for (;;) {
@@ -323,7 +323,7 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
-static enum st answer(struct cuda_engine *c, struct flight *f, struct err *e)
+static enum st answer(struct cuda_engine *c, struct gpu_flight *f, struct err *e)
 {
     struct completion *d = &f->done;
     const double seen_s = clock_now_s(c->p.clock);
@@ -349,7 +349,7 @@ static enum st answer(struct cuda_engine *c, struct flight *f, struct err *e)
 static enum st cuda_next(void *self, double deadline_s, struct completion *out, struct err *e)
 {
     struct cuda_engine *c = self;
-    struct flight *f = &c->flights[c->first];
+    struct gpu_flight *f = &c->flights[c->first];
     bool done = true;
     if (c->n_out == 0)
         return ST_END;
@@ -387,7 +387,7 @@ static void cuda_bind(void *self, struct slot_source source)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static void close_flight(struct cuda_engine *c, struct flight *f)
+static void close_flight(struct cuda_engine *c, struct gpu_flight *f)
 {
     void *ids = f->ids;
     gpu_host_free(&c->gpu, &f->step);
@@ -514,7 +514,7 @@ static struct node *facts(void *self, struct arena *a)
 }
 
 /* The arrays of the batch are written as for a launch; what launches is the loop's. */
-static enum st loop_batch(struct cuda_engine *c, struct flight *f, const struct op_loop *l,
+static enum st loop_batch(struct cuda_engine *c, struct gpu_flight *f, const struct op_loop *l,
                           struct op_loop_times *out, struct err *e)
 {
     const struct row_batch *b = &f->rows;
@@ -543,7 +543,7 @@ static enum st cuda_loop(void *self, const struct batch *b, const struct op_loop
                          struct op_loop_times *out, struct err *e)
 {
     struct cuda_engine *c = self;
-    struct flight *f = &c->flights[c->first];
+    struct gpu_flight *f = &c->flights[c->first];
     struct completion ignored = {0};
     ASSERT(c->n_out == 0);
     if (c->broken) {
@@ -596,7 +596,7 @@ static enum st check_params(const struct cuda_engine_params *p, struct err *e)
 static enum st open_flights(struct cuda_engine *c, size_t step_bytes, struct err *e)
 {
     for (int i = 0; i < IN_FLIGHT; i++) {
-        struct flight *f = &c->flights[i];
+        struct gpu_flight *f = &c->flights[i];
         void *ids = NULL;
         TRY(gpu_host_alloc(&c->gpu, step_bytes, "the arrays of a batch", &f->step, e));
         TRY(gpu_host_alloc(&c->gpu, (size_t)c->p.max_rows * sizeof *f->ids, "the tokens of a batch",

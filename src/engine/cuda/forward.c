@@ -127,12 +127,12 @@ enum dtype cuda_plain_dtype(enum cuda_dtype t)
 
 enum { ALIGN = 256 };
 
-struct carver {
+struct device_carver {
     CUdeviceptr base;
     size_t used;
 };
 
-static CUdeviceptr carve(struct carver *c, int64_t n, size_t bytes)
+static CUdeviceptr carve(struct device_carver *c, int64_t n, size_t bytes)
 {
     const CUdeviceptr at = c->base + c->used;
     c->used += ((size_t)n * bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -184,7 +184,7 @@ static struct widths widths_of(const struct model *m)
     return w;
 }
 
-static void place_experts(struct cuda_forward *f, struct carver *c, const struct widths *w)
+static void place_experts(struct cuda_forward *f, struct device_carver *c, const struct widths *w)
 {
     const int64_t t = f->p.most.tokens, pairs = t * w->pairs;
     if (w->experts == 0)
@@ -204,7 +204,7 @@ static int ropes_of(const struct model *m)
 }
 
 /* With c->base 0 only counts. */
-static void place(struct cuda_forward *f, struct carver *c, enum cuda_dtype type)
+static void place(struct cuda_forward *f, struct device_carver *c, enum cuda_dtype type)
 {
     const struct model *m = f->p.model;
     const struct widths w = widths_of(m);
@@ -244,7 +244,7 @@ static void place(struct cuda_forward *f, struct carver *c, enum cuda_dtype type
 size_t cuda_forward_buffer_bytes(const struct cuda_forward_params *p, enum cuda_dtype t)
 {
     struct cuda_forward f = {.p = *p};
-    struct carver c = {0};
+    struct device_carver c = {0};
     place(&f, &c, t);
     return c.used;
 }
@@ -253,13 +253,13 @@ size_t cuda_forward_buffer_bytes(const struct cuda_forward_params *p, enum cuda_
 static enum st allocate(struct cuda_forward *f, CUstream stream, struct err *e)
 {
     const enum cuda_dtype t = f->programs->dtype;
-    struct carver c = {0};
+    struct device_carver c = {0};
     place(f, &c, t);
     f->buffer_bytes = c.used;
     TRY(gpu_alloc(f->gpu, f->buffer_bytes, "the activations", &f->buffers, e));
     TRY(cuda_kv_open(f->gpu, f->m, cuda_plain_dtype(t), f->p.block_size, f->p.num_blocks, &f->kv,
                      e));
-    c = (struct carver){.base = f->buffers};
+    c = (struct device_carver){.base = f->buffers};
     place(f, &c, t);
     return gpu_fill(f->gpu, f->buffers, 0, f->buffer_bytes, stream, e);
 }

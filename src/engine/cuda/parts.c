@@ -128,15 +128,15 @@ static int class_of(int stripes, int parts, int size)
 }
 
 /* A plan as it is written; runs[n_runs] is its end. */
-struct list {
+struct part_list {
     struct cuda_part *parts;
     int *runs;
     int n_parts, n_runs;
 };
 
 /* from, to: of the stripes that the row reads. */
-static void put_part(struct list *l, int at, const struct cuda_segment *rows, int seq, int window,
-                     int from, int to)
+static void put_part(struct part_list *l, int at, const struct cuda_segment *rows, int seq,
+                     int window, int from, int to)
 {
     const int first = first_stripe(&rows[seq], window);
     l->parts[at] = (struct cuda_part){.row = rows[seq].first,
@@ -148,7 +148,7 @@ static void put_part(struct list *l, int at, const struct cuda_segment *rows, in
 }
 
 /* n parts from `first` on are those of one row. */
-static void join_parts(struct list *l, int first, int n)
+static void join_parts(struct part_list *l, int first, int n)
 {
     for (int j = 0; j < n; j++) {
         l->parts[first + j].first = first;
@@ -157,7 +157,7 @@ static void join_parts(struct list *l, int first, int n)
 }
 
 static void list_singles(const struct cuda_segment *rows, int n, int window, int size,
-                         struct list *l)
+                         struct part_list *l)
 {
     int at[CLASSES] = {0}; /* parts of each class, then where the class goes on */
     for (int i = 0; i < n; i++) {
@@ -190,7 +190,8 @@ static void list_singles(const struct cuda_segment *rows, int n, int window, int
 enum { PART_WEIGHT = 1 };
 
 /* As many runs as there is room for, none so short that a row is cut too often. */
-static void list_runs(const struct cuda_segment *rows, int n, int window, int most, struct list *l)
+static void list_runs(const struct cuda_segment *rows, int n, int window, int most,
+                      struct part_list *l)
 {
     int64_t all = 0, longest = 0, begin = 0;
     for (int i = 0; i < n; i++) {
@@ -229,12 +230,12 @@ static const double BLOCK_GB_S = 15, /* a block with two others on its multiproc
     PAIR_GB_S = 21, LONE_GB_S = 28, ALL_GB_S = 4540, SLOTS = 396, START_US = 2.5,
                     STRIPE_US = 64 * 512 / 15e3;
 
-struct reader {
+struct stripe_reader {
     double at; /* when it reads; then, in stripes that each has had, when it ends */
     double stripes;
 };
 
-static bool earlier(const struct reader *a, const struct reader *b)
+static bool earlier(const struct stripe_reader *a, const struct stripe_reader *b)
 {
     return a->at < b->at;
 }
@@ -249,11 +250,11 @@ static double rate_of(double n, double at_once)
 double cuda_parts_cost(const struct cuda_part *parts, const int *runs, int n_runs, int at_once)
 {
     const double start = START_US / STRIPE_US;
-    VEC(struct reader) starting = {0}, reading = {0};
+    VEC(struct stripe_reader) starting = {0}, reading = {0};
     double now = 0, had = 0;
     for (int run = 0;;) {
         while (run < n_runs && (int)(starting.n + reading.n) < at_once) {
-            struct reader r = {.at = now};
+            struct stripe_reader r = {.at = now};
             for (int i = runs[run]; i < runs[run + 1]; i++) {
                 r.at += start;
                 r.stripes += parts[i].to - parts[i].from;
@@ -265,7 +266,7 @@ double cuda_parts_cost(const struct cuda_part *parts, const int *runs, int n_run
         const double rate = rate_of(fmax((double)reading.n, 1), at_once);
         const double ready = starting.n ? starting.p[0].at : INFINITY;
         const double end = reading.n ? now + (reading.p[0].at - had) / rate : INFINITY;
-        struct reader next;
+        struct stripe_reader next;
         if (isinf(fmin(ready, end)))
             break;
         had += rate * (fmin(ready, end) - now);
@@ -284,7 +285,7 @@ double cuda_parts_cost(const struct cuda_part *parts, const int *runs, int n_run
     return now;
 }
 
-static double cost_of(const struct list *l, int at_once)
+static double cost_of(const struct part_list *l, int at_once)
 {
     return cuda_parts_cost(l->parts, l->runs, l->n_runs, at_once);
 }
@@ -293,7 +294,7 @@ static double cost_of(const struct list *l, int at_once)
 
 /* Of the fastest of the sizes that cut the longest row into 1, 2, 3 parts, and of the smallest. */
 static double list_fastest_singles(const struct cuda_segment *rows, int n,
-                                   const struct cuda_parts_limits *m, struct list *l)
+                                   const struct cuda_parts_limits *m, struct part_list *l)
 {
     enum { WAYS = 3 };
     const int window = m->window;
@@ -322,7 +323,7 @@ static double list_fastest_singles(const struct cuda_segment *rows, int n,
 void cuda_parts_plan(const struct cuda_segment *rows, int n, const struct cuda_parts_limits *m,
                      struct cuda_part *parts, int *runs, struct cuda_step *step)
 {
-    struct list l = {.parts = parts, .runs = runs};
+    struct part_list l = {.parts = parts, .runs = runs};
     const bool single = m->deal != CUDA_DEAL_RUNS && n <= m->most,
                in_runs = m->deal == CUDA_DEAL_RUNS ||
                          (m->deal == CUDA_DEAL_FASTEST && m->most <= m->at_once);

@@ -11,28 +11,29 @@ enum cuda_dtype cuda_dtype_of(enum dtype t)
 }
 
 /* A program: a source, made for a head size or for none. */
-struct program {
+struct kernel_program {
     const char *source;
     int head_dim;
 };
 
 /* The program of a row; source NULL: there is none for this type, head size and GPU. */
-static struct program program_of(const struct gpu *g, const struct cuda_kernel *k,
-                                 enum cuda_dtype t, int head_dim)
+static struct kernel_program program_of(const struct gpu *g, const struct cuda_kernel *k,
+                                        enum cuda_dtype t, int head_dim)
 {
     const int arch = (int)(g->facts.major * 10 + g->facts.minor);
     const bool fits = k->dtypes & 1U << t && arch >= k->min_arch &&
                       (!k->head_dim || head_dim == 64 || head_dim == 128);
-    return fits ? (struct program){k->source, k->head_dim ? head_dim : 0} : (struct program){0};
+    return fits ? (struct kernel_program){k->source, k->head_dim ? head_dim : 0}
+                : (struct kernel_program){0};
 }
 
 /* The programs of all rows, each once; index[i] is that of row i, -1 = none. */
 static int list_programs(const struct gpu *g, enum cuda_dtype t, int head_dim,
-                         struct program programs[CUDA_KERNELS], int index[CUDA_KERNELS])
+                         struct kernel_program programs[CUDA_KERNELS], int index[CUDA_KERNELS])
 {
     int n = 0;
     for (int i = 0; i < CUDA_KERNELS; i++) {
-        const struct program p = program_of(g, &cuda_kernels[i], t, head_dim);
+        const struct kernel_program p = program_of(g, &cuda_kernels[i], t, head_dim);
         index[i] = -1;
         if (!p.source)
             continue;
@@ -48,7 +49,7 @@ static int list_programs(const struct gpu *g, enum cuda_dtype t, int head_dim,
 }
 
 static enum st compile_all(struct cuda_programs *p, struct gpu_compiler *compiler,
-                           const struct program *programs, int n, int threads,
+                           const struct kernel_program *programs, int n, int threads,
                            struct gpu_compile_job *jobs, struct err *e)
 {
     static const char *const options[] = {"-std=c++17", NULL};
@@ -70,7 +71,7 @@ static enum st compile_all(struct cuda_programs *p, struct gpu_compiler *compile
 static enum st open_programs(struct cuda_programs *p, struct gpu_compiler *compiler, int head_dim,
                              int threads, struct err *e)
 {
-    struct program programs[CUDA_KERNELS];
+    struct kernel_program programs[CUDA_KERNELS];
     struct gpu_compile_job jobs[CUDA_KERNELS];
     int index[CUDA_KERNELS];
     const int n = list_programs(p->g, p->dtype, head_dim, programs, index);

@@ -1,25 +1,25 @@
 #include "engine/cuda/twins.h"
 
 /* The step as the twins of its operators, with what one of them hands to the next. */
-struct step {
+struct twin_step {
     const struct cuda_decode_step_args *a;
     enum cuda_dtype t;
     void *att; /* [rows, heads, head_dim] */
 };
 
-static const void *of_layer(const struct step *s, const void *p, int layer)
+static const void *of_layer(const struct twin_step *s, const void *p, int layer)
 {
     return p ? (const char *)p + layer * s->a->layer_bytes : NULL;
 }
 
-static void product(const struct step *s, struct cuda_matmul_args m)
+static void product(const struct twin_step *s, struct cuda_matmul_args m)
 {
     m.count = &s->a->attention.batch.step->n_decodes;
     m.eps = s->a->attention.eps;
     twin_matmul(&m, s->t);
 }
 
-static void attend(const struct step *s, int layer)
+static void attend(const struct twin_step *s, int layer)
 {
     struct cuda_attention_args x = s->a->attention;
     x.out = s->att;
@@ -30,7 +30,7 @@ static void attend(const struct step *s, int layer)
     twin_attention_rows(&x, s->t);
 }
 
-static void run_layer(const struct step *s, int layer)
+static void run_layer(const struct twin_step *s, int layer)
 {
     const struct cuda_decode_step_args *a = s->a;
     const struct cuda_attention_args *x = &a->attention;
@@ -72,7 +72,7 @@ void twin_decode_step(const void *args, enum cuda_dtype t)
     const size_t row = (size_t)(x->heads * x->head_dim) * (size_t)cuda_dtype_bytes(t);
     if (x->batch.step->n_decodes == 0)
         return;
-    const struct step s = {a, t, mem_alloc((size_t)x->batch.step->n_decodes * row)};
+    const struct twin_step s = {a, t, mem_alloc((size_t)x->batch.step->n_decodes * row)};
     twin_embed(&embed, t);
     for (int layer = 0; layer < a->layers; layer++)
         run_layer(&s, layer);

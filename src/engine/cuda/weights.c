@@ -87,7 +87,7 @@ static int64_t run_of(const struct model *m, const struct target *x, int64_t r, 
 enum { BUFFERS = 2 };
 static const size_t buffer_bytes = 32 << 20;
 
-struct loader {
+struct weights_loader {
     const struct cuda_weights_params *p;
     struct cuda_weights *w;
     struct weight_layout layout;
@@ -109,7 +109,7 @@ enum { SHARE = 1 << 16 }; /* elements that a thread converts at a time */
 
 static void convert_share(void *ctx, int64_t item, int thread)
 {
-    const struct loader *l = ctx;
+    const struct weights_loader *l = ctx;
     const size_t at = (size_t)item * SHARE, left = l->n - at;
     (void)thread;
     tensor_convert(l->t, l->first + at, left < SHARE ? left : SHARE, l->p->dtype,
@@ -117,7 +117,7 @@ static void convert_share(void *ctx, int64_t item, int thread)
 }
 
 /* Rows [r, r + rows) of the buffer's piece to their places. */
-static enum st send_rows(struct loader *l, const struct target *x, int64_t r, int64_t rows,
+static enum st send_rows(struct weights_loader *l, const struct target *x, int64_t r, int64_t rows,
                          const char *from, CUdeviceptr from_device, struct err *e)
 {
     const size_t row = (size_t)x->to.width * dtype_bytes(l->p->dtype);
@@ -133,7 +133,7 @@ static enum st send_rows(struct loader *l, const struct target *x, int64_t r, in
     return ST_OK;
 }
 
-static enum st load_tensor(struct loader *l, const struct tensor *t, const struct target *x,
+static enum st load_tensor(struct weights_loader *l, const struct tensor *t, const struct target *x,
                            struct err *e)
 {
     const size_t row = (size_t)x->to.width * dtype_bytes(l->p->dtype);
@@ -158,14 +158,14 @@ static enum st load_tensor(struct loader *l, const struct tensor *t, const struc
 enum { TURN = 64 }; /* columns that a thread turns at a time */
 
 /* Column c of the columns under way is row turned_row(c) of the buffer. */
-static int64_t turned_row(const struct loader *l, int64_t c)
+static int64_t turned_row(const struct weights_loader *l, int64_t c)
 {
     return l->pairs ? c % 2 * (l->columns / 2) + c / 2 : c;
 }
 
 static void turn_share(void *ctx, int64_t item, int thread)
 {
-    const struct loader *l = ctx;
+    const struct weights_loader *l = ctx;
     const size_t element = dtype_bytes(l->p->dtype);
     const int64_t c0 = item * TURN, n = l->columns - c0 < TURN ? l->columns - c0 : TURN;
     char row[TURN * sizeof(float)];
@@ -179,7 +179,7 @@ static void turn_share(void *ctx, int64_t item, int thread)
 }
 
 /* The columns under way, which stand in the buffer as rows: of pairs in two runs. */
-static enum st send_turned(struct loader *l, const struct target *x, struct err *e)
+static enum st send_turned(struct weights_loader *l, const struct target *x, struct err *e)
 {
     const size_t row = (size_t)l->rows * dtype_bytes(l->p->dtype);
     const int64_t runs = l->pairs ? 2 : 1, n = l->columns / runs;
@@ -191,7 +191,7 @@ static enum st send_turned(struct loader *l, const struct target *x, struct err 
     return ST_OK;
 }
 
-static enum st load_turned(struct loader *l, const struct tensor *t, const struct target *x,
+static enum st load_turned(struct weights_loader *l, const struct tensor *t, const struct target *x,
                            struct err *e)
 {
     const int64_t of = columns_of(x), rows = x->n / of;
@@ -218,8 +218,8 @@ static enum st load_turned(struct loader *l, const struct tensor *t, const struc
 /* ---- random ---------------------------------------------------------------------------------- */
 
 /* whole: the tensor that x is a piece of. */
-static enum st make_tensor(struct loader *l, const struct tensor *whole, const struct target *x,
-                           struct err *e)
+static enum st make_tensor(struct weights_loader *l, const struct tensor *whole,
+                           const struct target *x, struct err *e)
 {
     const struct cuda_random *make = l->p->random;
     struct cuda_random_piece piece = {.to = x->to.at, .first = x->first, .n = x->n};
@@ -239,8 +239,9 @@ static enum st make_tensor(struct loader *l, const struct tensor *whole, const s
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 /* found: of the file; NULL = random. */
-static enum st take_tensor(struct loader *l, const struct tensor *want, const struct tensor *found,
-                           const struct weight_place *place, struct err *e)
+static enum st take_tensor(struct weights_loader *l, const struct tensor *want,
+                           const struct tensor *found, const struct weight_place *place,
+                           struct err *e)
 {
     for (int64_t i = 0; i < place->pieces; i++) {
         struct tensor one;
@@ -255,7 +256,7 @@ static enum st take_tensor(struct loader *l, const struct tensor *want, const st
     return ST_OK;
 }
 
-static enum st load_all(struct loader *l, const struct weights *file, struct err *e)
+static enum st load_all(struct weights_loader *l, const struct weights *file, struct err *e)
 {
     size_t n;
     struct weight_place *places;
@@ -283,7 +284,7 @@ static size_t room(const struct model *m, enum dtype dtype)
     return row > buffer_bytes ? row : buffer_bytes;
 }
 
-static enum st open_loader(struct loader *l, struct err *e)
+static enum st open_loader(struct weights_loader *l, struct err *e)
 {
     const struct cuda_weights_params *p = l->p;
     const struct model *m = p->model;
@@ -302,7 +303,7 @@ static enum st open_loader(struct loader *l, struct err *e)
     return ST_OK;
 }
 
-static void close_loader(struct loader *l)
+static void close_loader(struct weights_loader *l)
 {
     const struct gpu *g = l->p->g;
     struct err ignored = {0};
@@ -319,7 +320,7 @@ static void close_loader(struct loader *l)
 
 static enum st load(const struct cuda_weights_params *p, struct cuda_weights *w, struct err *e)
 {
-    struct loader l = {.p = p, .w = w};
+    struct weights_loader l = {.p = p, .w = w};
     struct weights *file = NULL;
     w->bytes = cuda_weights_bytes(p->model, p->dtype);
     if (p->dir)

@@ -1,4 +1,5 @@
-/* State of a running worker, shared by worker.c (start, clocks, end) and run.c (requests). */
+/* State of a running worker, shared by worker.c (start, clocks, end) and worker_run.c
+ * (requests). */
 #ifndef ENGINE_WORKER_SESSION_H
 #define ENGINE_WORKER_SESSION_H
 
@@ -21,7 +22,7 @@ struct worker {
     int64_t offset_ns;  /* the worker's clock - ours, as used */
     int64_t slack_ns;   /* times off by more are errors */
     struct buf line;    /* being written */
-    int64_t *delays_ns; /* [n_delays], sorted: lateness of each submit; set by run.c */
+    int64_t *delays_ns; /* [n_delays], sorted: lateness of each submit; set by worker_run.c */
     size_t n_delays;
     struct worker_counters counters;
 };

@@ -139,11 +139,11 @@ static const bool *by_words(struct reading *r)
     return out;
 }
 
-struct span {
+struct layer_span {
     int64_t first, end, step, offset;
 };
 
-static const bool *by_span(struct reading *r, struct span s)
+static const bool *by_span(struct reading *r, struct layer_span s)
 {
     bool *out = arena_array(r->a, bool, r->s->layers);
     for (int64_t i = s.first; i < r->s->layers && i < s.end; i++)
@@ -181,18 +181,18 @@ const bool *mlp_sparse_layers(struct reading *r)
     if (read_knows(r, "expert_layer_period")) {
         const int64_t period = read_int(r, "expert_layer_period", 1, MAX_LAYERS, 1);
         const int64_t offset = read_int(r, "expert_layer_offset", 0, MAX_LAYERS, 0);
-        return by_span(r, (struct span){0, layers, period, period - offset % period});
+        return by_span(r, (struct layer_span){0, layers, period, period - offset % period});
     }
     if (read_knows(r, "moe_layer_start_index")) {
         const int64_t first = read_int(r, "moe_layer_start_index", 0, MAX_LAYERS, 0);
         const int64_t last = read_int(r, "moe_layer_end_index", -1, MAX_LAYERS, layers - 1);
         const int64_t step = read_int(r, "moe_layer_interval", 1, MAX_LAYERS, 1);
-        return by_span(r, (struct span){first, last < 0 ? layers : last + 1, step, 1});
+        return by_span(r, (struct layer_span){first, last < 0 ? layers : last + 1, step, 1});
     }
     const int64_t step = read_int(r, "moe_layer_freq|decoder_sparse_step|interleave_moe_layer_step",
                                   1, MAX_LAYERS, 1);
     const bool counts_from_one = read_has(r, "decoder_sparse_step|interleave_moe_layer_step");
-    return without(r, by_span(r, (struct span){dense, layers, step, counts_from_one}),
+    return without(r, by_span(r, (struct layer_span){dense, layers, step, counts_from_one}),
                    read_layer_ids(r, "mlp_only_layers", 0));
 }
 

@@ -16,7 +16,7 @@ int tokenizer_byte_of(uint32_t c)
     return c == 0x143 ? 0xad : -1;
 }
 
-struct list {
+struct text_list {
     struct arena *a;
     struct sv *text;
     size_t n;
@@ -55,7 +55,7 @@ static int byte_token(struct sv t)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-static void byte_fallback(struct list *l)
+static void byte_fallback(struct text_list *l)
 {
     size_t n = 0;
     for (size_t i = 0; i < l->n;) {
@@ -77,7 +77,7 @@ static void byte_fallback(struct list *l)
     l->n = n;
 }
 
-static void fuse(struct list *l)
+static void fuse(struct text_list *l)
 {
     struct buf all = {0};
     for (size_t i = 0; i < l->n; i++)
@@ -111,7 +111,7 @@ static void add_bytes(struct buf *out, struct sv t)
     }
 }
 
-static void byte_level(struct list *l)
+static void byte_level(struct text_list *l)
 {
     struct buf bytes = {0}, text = {0};
     for (size_t i = 0; i < l->n; i++)
@@ -122,7 +122,7 @@ static void byte_level(struct list *l)
     l->n = 1;
 }
 
-static void run(const struct decoder *d, struct list *l)
+static void run(const struct decoder *d, struct text_list *l)
 {
     switch (d->kind) {
     case DECODE_REPLACE:
@@ -153,7 +153,7 @@ static void run(const struct decoder *d, struct list *l)
 void tokenizer_join(const struct decoders *d, struct arena *a, struct sv *texts, size_t n,
                     struct buf *out)
 {
-    struct list l = {a, texts, n};
+    struct text_list l = {a, texts, n};
     for (size_t i = 0; i < d->steps.n && l.n > 0; i++)
         run(&d->steps.p[i], &l);
     for (size_t i = 0; i < l.n; i++) {

@@ -32,7 +32,7 @@ void tokenizer_replace_all(struct buf *out, struct sv text, struct sv what, stru
 
 /* ---- NFC ------------------------------------------------------------------------------------ */
 
-struct mark {
+struct combining_mark {
     utf8proc_int32_t c;
     utf8proc_propval_t class;
     uint32_t at; /* keeps the sort stable */
@@ -40,7 +40,7 @@ struct mark {
 
 static int by_class(const void *va, const void *vb)
 {
-    const struct mark *a = va, *b = vb;
+    const struct combining_mark *a = va, *b = vb;
     if (a->class != b->class)
         return a->class < b->class ? -1 : 1;
     return a->at < b->at ? -1 : 1;
@@ -50,11 +50,11 @@ static int by_class(const void *va, const void *vb)
  * is quadratic in the length of a run. */
 static void order_marks(utf8proc_int32_t *c, size_t n)
 {
-    VEC(struct mark) run = {0};
+    VEC(struct combining_mark) run = {0};
     for (size_t i = 0; i <= n; i++) {
         utf8proc_propval_t class = i < n ? utf8proc_get_property(c[i])->combining_class : 0;
         if (class != 0) {
-            vec_push(&run, (struct mark){c[i], class, (uint32_t)run.n});
+            vec_push(&run, (struct combining_mark){c[i], class, (uint32_t)run.n});
             continue;
         }
         if (run.n > 1) {

@@ -8,13 +8,13 @@
 /* ---- shape ----------------------------------------------------------------------------------- */
 
 /* Fixed part and slope of a quantity that is linear in the load: from the loads 1 and 2. */
-struct line {
+struct load_line {
     double fixed, slope;
 };
 
-static struct line line_of(double one, double two)
+static struct load_line line_of(double one, double two)
 {
-    return (struct line){2 * one - two, two - one};
+    return (struct load_line){2 * one - two, two - one};
 }
 
 struct shaping {
@@ -119,7 +119,7 @@ static void add_keyed(const struct shaping *x, const struct op *op)
 }
 
 static void add_gemm(const struct shaping *x, const struct op *op, const struct op_traffic *one,
-                     struct line flop)
+                     struct load_line flop)
 {
     struct iteration_work *s = x->s;
     double weights = one->weights * op_weight_bytes(x->m, op->kind);
@@ -146,7 +146,7 @@ static void add_op(const struct shaping *x, const struct op *op)
     const struct op_load loads[2] = {{.tokens = 1, .rows = 1}, {.tokens = 2, .rows = 2}};
     const struct op_traffic one = op_traffic(x->m, op, &loads[0]);
     const struct op_traffic two = op_traffic(x->m, op, &loads[1]);
-    struct line bytes = line_of(other_bytes(x, &one), other_bytes(x, &two));
+    struct load_line bytes = line_of(other_bytes(x, &one), other_bytes(x, &two));
     double kv = (two.kv - one.kv) * precision_bytes(x->m->kv); /* KV save */
     double fixed_s = moved_s(x, bytes.fixed), slope_s = moved_s(x, bytes.slope + kv);
     if (op->m > 0) {

@@ -15,7 +15,7 @@ enum { COORDINATES = 4, FEATURES = 5, TIMES = 3, TESTED = 512 };
 /* Distances below this, in logarithms, are as good as none: a tenth of a doubling. */
 static const double NEAR = 0.07;
 
-struct row {
+struct factor_row {
     struct iterations_batch b;
     double z[COORDINATES];
     double s[TIMES]; /* host, device, launch */
@@ -23,26 +23,26 @@ struct row {
 };
 
 /* Batches with, or without prefill chunks. */
-struct kind {
-    struct row *rows;
+struct kind_fit {
+    struct factor_row *rows;
     int64_t n;
     double theta[TIMES][FEATURES];
     double low[COORDINATES], high[COORDINATES];
 };
 
 struct iterations {
-    struct kind decodes, prompts;
+    struct kind_fit decodes, prompts;
     struct holdout error;
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-struct rows {
-    struct row *p;
+struct factor_rows {
+    struct factor_row *p;
     size_t n, cap;
 };
 
-static void place(struct row *r)
+static void place(struct factor_row *r)
 {
     const struct iterations_batch *b = &r->b;
     r->z[0] = log1p(b->chunk_tokens);
@@ -57,7 +57,7 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 /* launch: its column; -1 = none. */
 static enum st read_row(const struct csv_reader *r, const int column[COLUMNS], int launch,
-                        struct row *out, struct err *e)
+                        struct factor_row *out, struct err *e)
 {
     static const double most[COLUMNS] = {1e9, 1e18, 1e9, 1e15, 1e15, 1e15};
     double v[COLUMNS], launch_ns = 0;
@@ -65,8 +65,8 @@ static enum st read_row(const struct csv_reader *r, const int column[COLUMNS], i
         TRY(csv_double(r, column[i], 0, most[i], &v[i], e));
     if (launch >= 0)
         TRY(csv_double(r, launch, 0, v[4], &launch_ns, e));
-    *out =
-        (struct row){.b = {v[0], v[1], v[2], v[3]}, .s = {v[4] / 1e9, v[5] / 1e9, launch_ns / 1e9}};
+    *out = (struct factor_row){.b = {v[0], v[1], v[2], v[3]},
+                               .s = {v[4] / 1e9, v[5] / 1e9, launch_ns / 1e9}};
     if (v[0] + v[2] <= 0)
         return csv_err(r, column[0], e, "a batch of neither chunks nor decodes");
     if (v[4] + v[5] <= 0)
@@ -75,7 +75,8 @@ static enum st read_row(const struct csv_reader *r, const int column[COLUMNS], i
     return ST_OK;
 }
 
-static enum st read_rows(struct csv_reader *r, struct filter *f, struct rows *out, struct err *e)
+static enum st read_rows(struct csv_reader *r, struct filter *f, struct factor_rows *out,
+                         struct err *e)
 {
     int column[COLUMNS];
     enum st st;
@@ -84,7 +85,7 @@ static enum st read_rows(struct csv_reader *r, struct filter *f, struct rows *ou
     TRY(filter_bind(f, r, e));
     while ((st = csv_next(r, e)) == ST_OK) {
         bool match;
-        struct row row;
+        struct factor_row row;
         TRY(filter_match(f, r, &match, e));
         if (!match)
             continue;
@@ -116,7 +117,7 @@ static double fitted(const double theta[FEATURES], const struct iterations_batch
     return s;
 }
 
-static void fit(struct arena *a, struct kind *k)
+static void fit(struct arena *a, struct kind_fit *k)
 {
     double *f = arena_array(a, double, k->n *FEATURES), *y = arena_array(a, double, k->n);
     for (int i = 0; i < COORDINATES; i++) {
@@ -143,9 +144,10 @@ static void fit(struct arena *a, struct kind *k)
     }
 }
 
-static void split(struct arena *a, const struct rows *rows, bool prompts, struct kind *out)
+static void split(struct arena *a, const struct factor_rows *rows, bool prompts,
+                  struct kind_fit *out)
 {
-    out->rows = arena_array(a, struct row, rows->n);
+    out->rows = arena_array(a, struct factor_row, rows->n);
     for (size_t i = 0; i < rows->n; i++)
         if ((rows->p[i].b.chunk_tokens > 0) == prompts)
             out->rows[out->n++] = rows->p[i];
@@ -175,7 +177,8 @@ static void take(struct near *x, int64_t row, double d2)
 }
 
 /* without: a row that does not count; -1 = none. */
-static struct iterations_time at(const struct kind *k, const struct row *at_row, int64_t without)
+static struct iterations_time at(const struct kind_fit *k, const struct factor_row *at_row,
+                                 int64_t without)
 {
     struct near x = {0};
     double weights = 0, sum[TIMES] = {0};
@@ -214,8 +217,8 @@ struct iterations_batch iterations_batch_of(const struct op_load *load, int64_t 
 struct iterations_time iterations_at(const struct iterations *t, const struct iterations_batch *b,
                                      bool *outside)
 {
-    const struct kind *k = b->chunk_tokens > 0 ? &t->prompts : &t->decodes;
-    struct row r = {.b = *b};
+    const struct kind_fit *k = b->chunk_tokens > 0 ? &t->prompts : &t->decodes;
+    struct factor_row r = {.b = *b};
     *outside = k->n == 0;
     if (k->n == 0)
         k = k == &t->prompts ? &t->decodes : &t->prompts;
@@ -226,12 +229,12 @@ struct iterations_time iterations_at(const struct iterations *t, const struct it
 }
 
 /* predicted / measured - 1 of at most TESTED rows, evenly taken; returns how many. */
-static int64_t errors_of(const struct kind *k, double *error)
+static int64_t errors_of(const struct kind_fit *k, double *error)
 {
     const int64_t step = k->n / TESTED + 1;
     int64_t n = 0;
     for (int64_t i = 0; k->n > 1 && i < k->n; i += step) {
-        const struct row *r = &k->rows[i];
+        const struct factor_row *r = &k->rows[i];
         const struct iterations_time s = at(k, r, i);
         const struct iterations_time was = {r->s[0], r->s[1], r->s[2]};
         error[n++] = iterations_total_s(&s) / iterations_total_s(&was) - 1;
@@ -261,7 +264,7 @@ enum st iterations_load(struct arena *a, const char *path, int64_t tp, struct it
 {
     struct csv_reader *r = NULL;
     struct filter f = {0};
-    struct rows rows = {0};
+    struct factor_rows rows = {0};
     *out = NULL;
     if (!fs_exists(path))
         return ST_OK;
@@ -294,12 +297,12 @@ struct op_spread iterations_spread(struct arena *a, const struct iterations *t, 
     return op_spread_of(error, n);
 }
 
-static void draw_kind(struct arena *a, const struct kind *k, const struct op_spread *spread,
-                      const char *name, uint64_t seed, struct kind *out)
+static void draw_kind(struct arena *a, const struct kind_fit *k, const struct op_spread *spread,
+                      const char *name, uint64_t seed, struct kind_fit *out)
 {
     struct rng r = rng_stream(seed, name);
     const double all = exp(spread->shift * rng_normal(&r));
-    *out = (struct kind){.n = k->n, .rows = arena_array(a, struct row, k->n + 1)};
+    *out = (struct kind_fit){.n = k->n, .rows = arena_array(a, struct factor_row, k->n + 1)};
     for (int64_t i = 0; i < k->n; i++) {
         const double factor = all * exp(spread->place * rng_normal(&r));
         out->rows[i] = k->rows[i];

@@ -22,13 +22,13 @@ static enum st node_devices(const char *path, int64_t *devices, struct err *e)
     return st;
 }
 
-struct points {
+struct network_points {
     struct surface_point *p;
     size_t n, cap;
 };
 
 static enum st read_rows(struct csv_reader *r, struct filter *f, const char *op, int64_t hidden,
-                         struct points *to, struct err *e)
+                         struct network_points *to, struct err *e)
 {
     char name[64];
     int size, median;
@@ -57,7 +57,7 @@ static enum st read_table(struct arena *a, const char *path, const char *op, int
     struct csv_reader *r = NULL;
     TRY(csv_open(&r, path, e));
     struct filter f = {0};
-    struct points points = {0};
+    struct network_points points = {0};
     filter_add(&f, (struct filter_column){.name = "num_workers", .want = workers});
     filter_add(&f, (struct filter_column){.name = "devices_per_node", .want = per_node});
     enum st st = read_rows(r, &f, op, hidden, &points, e);

@@ -132,7 +132,7 @@ static struct op_spread table_part(const struct op_table *t)
 /* ---- how far the factors of the calibration run are off ----------------------------------------
  */
 
-static const struct scale {
+static const struct curve_scale {
     enum calibration_kind kind;
     size_t curve; /* in struct bundle */
     bool prompt;
@@ -313,7 +313,7 @@ static double typical_s(const struct bundle *b, bool prompt, int64_t n)
  * did, so an error of the tables that all batches of a class share is not in what the two predict
  * together. */
 static void perturb_scale(struct arena *a, const struct bundle *before, struct bundle *after,
-                          const struct bundle_factors *f, const struct scale *s)
+                          const struct bundle_factors *f, const struct curve_scale *s)
 {
     struct curve *c = (struct curve *)(void *)((char *)after + s->curve);
     if (!c->grid)

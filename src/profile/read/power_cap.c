@@ -10,26 +10,27 @@ static double excess_of(const struct bundle_power_cap_row *row)
 }
 
 /* Prompts of a row. */
-struct prompts {
+struct row_prompts {
     double free_s; /* at held 0 from begin to end */
     double slope, target;
 };
 
-static struct prompts prompts_at(const struct power_cap *c, const struct bundle_power_cap_row *row,
-                                 double free_s)
+static struct row_prompts prompts_at(const struct power_cap *c,
+                                     const struct bundle_power_cap_row *row, double free_s)
 {
     const double excess = fmax(row->sustained_s / free_s - 1, 0);
     const double behind = isnan(row->behind_s) ? c->decode_ratio : row->behind_s / free_s;
     const double slope = fmax(excess, behind - 1);
-    return (struct prompts){free_s, slope, slope > 0 ? excess / slope : 0};
+    return (struct row_prompts){free_s, slope, slope > 0 ? excess / slope : 0};
 }
 
 /* A prompt that outlasts the delay ends at a lower clock than it began at, so its time after rest
  * is not that at held 0. Each step leaves a tenth of the error or less: a part of the slope. */
-static struct prompts prompts_of(const struct power_cap *c, const struct bundle_power_cap_row *row)
+static struct row_prompts prompts_of(const struct power_cap *c,
+                                     const struct bundle_power_cap_row *row)
 {
     enum { STEPS = 8 };
-    struct prompts p = prompts_at(c, row, row->rested_s);
+    struct row_prompts p = prompts_at(c, row, row->rested_s);
     for (int i = 0; i < STEPS; i++) {
         struct power_cap_state clock = power_cap_rested(c);
         const double held = power_cap_move(c, p.target, row->rested_s, &clock);
@@ -92,7 +93,7 @@ enum st power_cap_make(struct arena *a, const struct node *map, const struct bun
                             .decode_ratio = said->decode_ratio};
     int32_t n = 0;
     for (size_t i = 0; i < said->n_rows; i++) {
-        const struct prompts p = prompts_of(c, &said->rows[i]);
+        const struct row_prompts p = prompts_of(c, &said->rows[i]);
         if (is_launching(&said->rows[i], table_s[i]))
             continue;
         x[n] = log2((double)said->rows[i].tokens);

@@ -141,17 +141,17 @@ double predict_prefills_s(const struct bundle *b, int kind, const struct togethe
 }
 
 /* Decode rows as one kind of attention sees them. */
-struct rows {
+struct decode_rows {
     int64_t seqs;
     double kv, longest; /* cached tokens of all; of the longest, 0 = not known */
 };
 
-static double equal_rows_s(const struct bundle *b, const struct op *op, const struct rows *r)
+static double equal_rows_s(const struct bundle *b, const struct op *op, const struct decode_rows *r)
 {
     return attention(b, op, (double)r->seqs, r->kv / (double)r->seqs);
 }
 
-static double rows_s(const struct bundle *b, const struct op *op, const struct rows *r)
+static double rows_s(const struct bundle *b, const struct op *op, const struct decode_rows *r)
 {
     enum { PARTS = 4 };
     const struct op_table *t = &b->table[op->row];
@@ -172,19 +172,19 @@ static double rows_s(const struct bundle *b, const struct op *op, const struct r
 
 /* What the kind of attention sees of sequences, the mean of which the load of a batch says; of a
  * mean length alone at most that much. */
-static struct rows rows_of(const struct bundle *b, const struct op *op, int64_t seqs,
-                           int64_t kv_before, int64_t kv_max, const struct op_load *load)
+static struct decode_rows rows_of(const struct bundle *b, const struct op *op, int64_t seqs,
+                                  int64_t kv_before, int64_t kv_max, const struct op_load *load)
 {
     const struct seen *seen = &b->table[op->row].seen;
     if (!(seen->tokens > 0))
-        return (struct rows){seqs, (double)kv_before, (double)kv_max};
+        return (struct decode_rows){seqs, (double)kv_before, (double)kv_max};
     const double n = (double)seqs, longest = seen->piece ? 0 : seen_kv(seen, (double)kv_max);
     if (load && load->seqs > 0 && seen->span >= 0 && seen->span < load->n_spans) {
         const double of = (double)load->seqs; /* their own tokens are among the keys */
-        return (struct rows){seqs, n * ((double)load->spans[seen->span].kv_tokens - of) / of,
-                             longest};
+        return (struct decode_rows){seqs, n * ((double)load->spans[seen->span].kv_tokens - of) / of,
+                                    longest};
     }
-    return (struct rows){seqs, n * seen_kv(seen, (double)kv_before / n), longest};
+    return (struct decode_rows){seqs, n * seen_kv(seen, (double)kv_before / n), longest};
 }
 
 double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
@@ -192,7 +192,7 @@ double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
     double s = 0;
     for (int i = 0; i < b->decode.n && seqs > 0; i++) {
         const struct op *op = b->decode.of[i];
-        const struct rows r = rows_of(b, op, seqs, kv_before, 0, NULL);
+        const struct decode_rows r = rows_of(b, op, seqs, kv_before, 0, NULL);
         s += equal_rows_s(b, op, &r);
     }
     return s;
@@ -204,7 +204,7 @@ static double mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before, i
     double s = 0;
     for (int i = 0; i < b->decode.n && seqs > 0; i++) {
         const struct op *op = b->decode.of[i];
-        const struct rows r = rows_of(b, op, seqs, kv_before, kv_max, load);
+        const struct decode_rows r = rows_of(b, op, seqs, kv_before, kv_max, load);
         s += rows_s(b, op, &r);
     }
     return s;
@@ -226,7 +226,7 @@ static const struct op *prefill_beside(const struct bundle *b, const struct op *
 }
 
 /* Scores of the new tokens, at the fitted time of one. */
-static double scores_s(const struct bundle *b, const struct op *decode, const struct rows *r,
+static double scores_s(const struct bundle *b, const struct op *decode, const struct decode_rows *r,
                        double q)
 {
     const struct op *op = decode->kind == OP_ATTN_DECODE ? prefill_beside(b, decode) : NULL;
@@ -247,9 +247,9 @@ double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
     double s = 0;
     for (int i = 0; i < b->decode.n; i++) {
         const struct op *op = b->decode.of[i];
-        const struct rows before = rows_of(b, op, seqs, kv_before, kv_max, NULL),
-                          after = rows_of(b, op, seqs, kv_before + seqs * draft_tokens,
-                                          kv_max ? kv_max + draft_tokens : 0, load);
+        const struct decode_rows before = rows_of(b, op, seqs, kv_before, kv_max, NULL),
+                                 after = rows_of(b, op, seqs, kv_before + seqs * draft_tokens,
+                                                 kv_max ? kv_max + draft_tokens : 0, load);
         s += fmax(rows_s(b, op, &after), scores_s(b, op, &before, 1 + (double)draft_tokens));
     }
     return s;
@@ -360,7 +360,7 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
     const struct op_table *t = &b->table[op->row];
     bool outside = false;
     int64_t x = op->axis == AXIS_ROWS ? load->rows : load->tokens;
-    struct rows r;
+    struct decode_rows r;
     switch (op->axis) {
     case AXIS_DECODE:
         if (load->seqs <= 0)

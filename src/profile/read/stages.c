@@ -2,13 +2,13 @@
 #include "model/shard.h"
 #include "profile/read/read.h"
 
-struct stage {
+struct layer_stage {
     const struct model *m;
     int64_t first, end; /* layers */
 };
 
 /* How often the stage has the operator. */
-static int32_t repeat_in(const struct stage *s, const struct op *op)
+static int32_t repeat_in(const struct layer_stage *s, const struct op *op)
 {
     const struct structure *of = s->m->structure;
     if (op->kind == OP_GAP)
@@ -42,7 +42,7 @@ struct bundle *bundle_stage(struct arena *a, const struct bundle *b, const struc
                             int64_t pp, int64_t stage)
 {
     const int64_t first = shard_first_layer(m, pp, stage);
-    const struct stage s = {m, first, first + shard_stage_layers(m, pp, stage)};
+    const struct layer_stage s = {m, first, first + shard_stage_layers(m, pp, stage)};
     const double part = (double)(s.end - s.first) / (double)m->layers;
     struct bundle *out = arena_copy(a, b, sizeof *b);
     struct grid_set known = {0};

@@ -4,20 +4,20 @@
 #include "base/vec.h"
 #include "text/csv.h"
 
-struct row {
+struct ratio_row {
     int64_t from;
     double ratio;
 };
 
-struct rows {
-    VEC(struct row) of[2];
+struct ratio_rows {
+    VEC(struct ratio_row) of[2];
 };
 
-static enum st read_row(const struct csv_reader *r, const int column[3], struct rows *out,
+static enum st read_row(const struct csv_reader *r, const int column[3], struct ratio_rows *out,
                         struct err *e)
 {
     struct sv batches = csv_cell(r, column[0]);
-    struct row row;
+    struct ratio_row row;
     bool prompt = sv_eq(batches, "prompt");
     if (!prompt && !sv_eq(batches, "decode"))
         return csv_err(r, column[0], e, "neither decode nor prompt");
@@ -27,7 +27,7 @@ static enum st read_row(const struct csv_reader *r, const int column[3], struct 
     return ST_OK;
 }
 
-static enum st read_rows(struct csv_reader *r, struct rows *out, struct err *e)
+static enum st read_rows(struct csv_reader *r, struct ratio_rows *out, struct err *e)
 {
     static const char *const names[] = {"batches", "from", "ratio"};
     int column[3];
@@ -40,7 +40,7 @@ static enum st read_rows(struct csv_reader *r, struct rows *out, struct err *e)
 }
 
 /* The rows of that class, scaled to mean 1. */
-static struct unevenness_class class_of(struct arena *a, const struct row *rows, size_t n,
+static struct unevenness_class class_of(struct arena *a, const struct ratio_row *rows, size_t n,
                                         int64_t from)
 {
     double *ratio = arena_array(a, double, n), sum = 0;
@@ -55,7 +55,7 @@ static struct unevenness_class class_of(struct arena *a, const struct row *rows,
     return c;
 }
 
-static int group(struct arena *a, const struct row *rows, size_t n,
+static int group(struct arena *a, const struct ratio_row *rows, size_t n,
                  struct unevenness_class out[UNEVENNESS_CLASSES])
 {
     int classes = 0;
@@ -76,7 +76,7 @@ static int group(struct arena *a, const struct row *rows, size_t n,
 enum st unevenness_load(struct arena *a, const char *path, struct unevenness **out, struct err *e)
 {
     struct csv_reader *r = NULL;
-    struct rows rows = {0};
+    struct ratio_rows rows = {0};
     *out = NULL;
     if (!fs_exists(path))
         return ST_OK;

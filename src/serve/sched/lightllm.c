@@ -6,17 +6,17 @@
 enum { DEFAULT_MAX_TOKENS = 4096, DEFAULT_WAITING_ITERS = 10 };
 
 /* Tokens a request holds, its next batch's included, and tokens it will still add. */
-struct tail {
+struct request_tail {
     int64_t held, left;
 };
 
 /* The tails of all running requests, most tokens left first. */
 struct tails {
-    struct tail *p; /* [n], room for one lane's requests */
+    struct request_tail *p; /* [n], room for one lane's requests */
     size_t n;
 };
 
-static void insert(struct tails *t, struct tail x)
+static void insert(struct tails *t, struct request_tail x)
 {
     size_t i = t->n++;
     for (; i > 0 && t->p[i - 1].left < x.left; i--)
@@ -39,7 +39,7 @@ static int64_t peak(const struct tails *t)
 
 static int by_left(const void *pa, const void *pb)
 {
-    const struct tail *a = pa, *b = pb;
+    const struct request_tail *a = pa, *b = pb;
     return (a->left < b->left) - (a->left > b->left);
 }
 
@@ -47,7 +47,7 @@ static void tails_of_running(struct tails *t, const struct decode_set *set)
 {
     for (const struct link *l = set->members.next; l != &set->members; l = l->next) {
         const struct request *q = request_of((struct link *)(uintptr_t)l);
-        t->p[t->n++] = (struct tail){decode_set_kv(set, q) + 1, q->finish - set->tick};
+        t->p[t->n++] = (struct request_tail){decode_set_kv(set, q) + 1, q->finish - set->tick};
     }
     qsort(t->p, t->n, sizeof *t->p, by_left);
 }
@@ -65,7 +65,7 @@ static void admit(struct replica *r, int32_t lane)
         int64_t tokens = q->prefill, left = q->w.num_decode_tokens - 2;
         if ((used > 0 && used + tokens > limit) || !replica_can_admit(r, tokens))
             break;
-        insert(&t, (struct tail){tokens + 1, left > 0 ? left : 0});
+        insert(&t, (struct request_tail){tokens + 1, left > 0 ? left : 0});
         if (peak(&t) >= p->num_blocks)
             break;
         replica_admit(r, lane, tokens, tokens);

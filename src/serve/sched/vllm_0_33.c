@@ -7,7 +7,7 @@
 enum { DEFAULT_BUDGET = 2048 };
 
 /* A step of the scheduler: what is left of its batch. */
-struct step {
+struct scheduler_step {
     struct replica *r;
     int32_t lane;
     int64_t budget;
@@ -37,14 +37,14 @@ static int64_t most_of_a_chunk(const struct serve_params *p)
     return cap && cap < budget ? cap : budget;
 }
 
-static int64_t chunk_of(const struct step *s, const struct request *q)
+static int64_t chunk_of(const struct scheduler_step *s, const struct request *q)
 {
     return request_chunk(q, s->chunk < s->budget ? s->chunk : s->budget);
 }
 
 /* The request admitted last, in flight or not, gives its blocks back. The requests looked at before
  * have `owed` of the blocks that are free. */
-static struct request *preempt_last(struct step *s)
+static struct request *preempt_last(struct scheduler_step *s)
 {
     if (s->r->kv.cache)
         prefix_forget(s->r->kv.cache, s->owed);
@@ -56,7 +56,7 @@ static struct request *preempt_last(struct step *s)
 
 /* The same with KV groups. A chunk that the budget does not reach to where its state is kept leaves
  * q out of this batch. */
-static bool go_on_tables(struct step *s, struct request *q)
+static bool go_on_tables(struct scheduler_step *s, struct request *q)
 {
     const int64_t tokens =
         kv_tables_split(&s->r->kv, q, chunk_of(s, q), most_of_a_chunk(s->r->run->p));
@@ -70,7 +70,7 @@ static bool go_on_tables(struct step *s, struct request *q)
 }
 
 /* A chunk of q, with room made from the back. False: q itself was preempted. */
-static bool go_on(struct step *s, struct request *q)
+static bool go_on(struct scheduler_step *s, struct request *q)
 {
     const struct kv *kv = &s->r->kv;
     if (kv->pool)
@@ -86,7 +86,7 @@ static bool go_on(struct step *s, struct request *q)
 }
 
 /* Room for the decode q, whose tables are due. False: q itself was preempted. */
-static bool decode_tables(struct step *s, struct request *q)
+static bool decode_tables(struct scheduler_step *s, struct request *q)
 {
     while (!replica_decode_tables(s->r, q))
         if (preempt_last(s) == q)
@@ -95,7 +95,7 @@ static bool decode_tables(struct step *s, struct request *q)
 }
 
 /* Those decodes alone whose tables are due are looked at. */
-static void decodes_due(struct step *s)
+static void decodes_due(struct scheduler_step *s)
 {
     struct request_list due = {0};
     decode_set_due(replica_set(s->r, s->lane), &due);
@@ -106,7 +106,7 @@ static void decodes_due(struct step *s)
 }
 
 /* All decodes stand before the prefills: they are counted, not looked at. */
-static void decodes_first(struct step *s)
+static void decodes_first(struct scheduler_step *s)
 {
     struct replica *r = s->r;
     struct decode_set *set = replica_set(r, s->lane);
@@ -125,7 +125,7 @@ static void decodes_first(struct step *s)
 }
 
 /* Room for the decode q. False: q itself was preempted. */
-static bool decode_fits(struct step *s, struct request *q)
+static bool decode_fits(struct scheduler_step *s, struct request *q)
 {
     const struct decode_set *set = replica_set(s->r, s->lane);
     if (s->r->kv.pool) {
@@ -143,7 +143,7 @@ static bool decode_fits(struct step *s, struct request *q)
 
 /* Prefills and decodes mixed, by order of admission. Decodes that the budget does not reach rest
  * for this batch. */
-static void by_admission(struct step *s)
+static void by_admission(struct scheduler_step *s)
 {
     struct replica *r = s->r;
     struct decode_set *set = replica_set(r, s->lane);
@@ -173,7 +173,7 @@ static bool mixed(struct replica *r, int32_t lane)
 }
 
 /* The same with KV groups. */
-static void admit_tables(struct step *s)
+static void admit_tables(struct scheduler_step *s)
 {
     struct replica *r = s->r;
     const struct request *q;
@@ -186,7 +186,7 @@ static void admit_tables(struct step *s)
     }
 }
 
-static void admit(struct step *s)
+static void admit(struct scheduler_step *s)
 {
     struct replica *r = s->r;
     const struct serve_params *p = r->run->p;
@@ -202,7 +202,7 @@ static void admit(struct step *s)
 
 static void next_batch(struct replica *r, int32_t lane)
 {
-    struct step s = {
+    struct scheduler_step s = {
         .r = r, .lane = lane, .budget = token_budget(r->run->p), .chunk = most_of_a_prompt(r)};
     if (r->kv.pool)
         kv_pool_step(&r->kv);

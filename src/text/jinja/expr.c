@@ -457,7 +457,7 @@ static enum st unary(struct parser *p, bool filters, struct expr **out)
 
 struct level_op {
     const char *sign;
-    enum op op;
+    enum jinja_op op;
 };
 
 /* Left-associative operators of one level; "-%}" ends a tag and is no minus. */
@@ -506,7 +506,7 @@ static enum st sums(struct parser *p, struct expr **out)
     return level(p, ops, 2, joined, out);
 }
 
-static bool take_comparison(struct parser *p, enum op *out)
+static bool take_comparison(struct parser *p, enum jinja_op *out)
 {
     static const struct level_op ops[] = {{"==", OP_EQ}, {"!=", OP_NE}, {"<=", OP_LE},
                                           {">=", OP_GE}, {"<", OP_LT},  {">", OP_GT}};
@@ -526,7 +526,7 @@ static bool take_comparison(struct parser *p, enum op *out)
 static enum st comparison(struct parser *p, struct expr **out)
 {
     struct expr *left, *all = NULL;
-    enum op op;
+    enum jinja_op op;
     TRY(sums(p, &left));
     while (take_comparison(p, &op)) { /* a < b < c is a < b and b < c */
         struct expr *x = expr_new(p, EXPR_OP, left, NULL);

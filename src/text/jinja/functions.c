@@ -19,7 +19,7 @@ static struct node *arg(const struct call *c, size_t place, const char *name)
     return NULL;
 }
 
-static enum st want_text(struct run *r, const struct node *v, struct sv *out)
+static enum st want_text(struct jinja_run *r, const struct node *v, struct sv *out)
 {
     *out = (struct sv){"", 0};
     if (!is(v, NODE_STR))
@@ -29,13 +29,13 @@ static enum st want_text(struct run *r, const struct node *v, struct sv *out)
     return ST_OK;
 }
 
-static enum st text_out(struct run *r, struct sv s, struct node **out)
+static enum st text_out(struct jinja_run *r, struct sv s, struct node **out)
 {
     *out = jinja_text(r->a, s.p, s.n);
     return ST_OK;
 }
 
-static enum st buf_out(struct run *r, struct buf *b, enum st st, struct node **out)
+static enum st buf_out(struct jinja_run *r, struct buf *b, enum st st, struct node **out)
 {
     if (st == ST_OK)
         *out = jinja_text(r->a, buf_str(b), b->n);
@@ -76,7 +76,8 @@ static size_t stripped(struct sv s, const struct sv *set, bool at_end)
     return at_end ? 0 : space_at(s.p, s.n);
 }
 
-static enum st strip(struct run *r, const struct call *c, bool left, bool right, struct node **out)
+static enum st strip(struct jinja_run *r, const struct call *c, bool left, bool right,
+                     struct node **out)
 {
     struct sv s, chars, *set = NULL;
     TRY(want_text(r, c->self, &s));
@@ -95,17 +96,17 @@ static enum st strip(struct run *r, const struct call *c, bool left, bool right,
     return text_out(r, s, out);
 }
 
-static enum st do_strip(struct run *r, const struct call *c, struct node **out)
+static enum st do_strip(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return strip(r, c, true, true, out);
 }
 
-static enum st do_lstrip(struct run *r, const struct call *c, struct node **out)
+static enum st do_lstrip(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return strip(r, c, true, false, out);
 }
 
-static enum st do_rstrip(struct run *r, const struct call *c, struct node **out)
+static enum st do_rstrip(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return strip(r, c, false, true, out);
 }
@@ -114,7 +115,8 @@ static enum st do_rstrip(struct run *r, const struct call *c, struct node **out)
 
 enum letters { UPPER, LOWER, CAPITALIZE, TITLE };
 
-static enum st change_case(struct run *r, const struct call *c, enum letters how, struct node **out)
+static enum st change_case(struct jinja_run *r, const struct call *c, enum letters how,
+                           struct node **out)
 {
     struct sv s;
     TRY(want_text(r, c->self, &s));
@@ -133,22 +135,22 @@ static enum st change_case(struct run *r, const struct call *c, enum letters how
     return text_out(r, (struct sv){p, s.n}, out);
 }
 
-static enum st do_upper(struct run *r, const struct call *c, struct node **out)
+static enum st do_upper(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return change_case(r, c, UPPER, out);
 }
 
-static enum st do_lower(struct run *r, const struct call *c, struct node **out)
+static enum st do_lower(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return change_case(r, c, LOWER, out);
 }
 
-static enum st do_capitalize(struct run *r, const struct call *c, struct node **out)
+static enum st do_capitalize(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return change_case(r, c, CAPITALIZE, out);
 }
 
-static enum st do_title(struct run *r, const struct call *c, struct node **out)
+static enum st do_title(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return change_case(r, c, TITLE, out);
 }
@@ -161,7 +163,7 @@ static size_t find(struct sv in, size_t from, struct sv what)
     return in.n;
 }
 
-static enum st do_replace(struct run *r, const struct call *c, struct node **out)
+static enum st do_replace(struct jinja_run *r, const struct call *c, struct node **out)
 {
     struct sv s, from, to;
     struct buf b = {0};
@@ -179,7 +181,7 @@ static enum st do_replace(struct run *r, const struct call *c, struct node **out
     return buf_out(r, &b, ST_OK, out);
 }
 
-static enum st do_split(struct run *r, const struct call *c, struct node **out)
+static enum st do_split(struct jinja_run *r, const struct call *c, struct node **out)
 {
     struct sv s, by = {NULL, 0};
     TRY(want_text(r, c->self, &s));
@@ -211,7 +213,7 @@ static enum st do_split(struct run *r, const struct call *c, struct node **out)
     }
 }
 
-static enum st begins(struct run *r, const struct call *c, bool at_end, struct node **out)
+static enum st begins(struct jinja_run *r, const struct call *c, bool at_end, struct node **out)
 {
     struct sv s, what;
     TRY(want_text(r, c->self, &s));
@@ -221,23 +223,23 @@ static enum st begins(struct run *r, const struct call *c, bool at_end, struct n
     return ST_OK;
 }
 
-static enum st do_startswith(struct run *r, const struct call *c, struct node **out)
+static enum st do_startswith(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return begins(r, c, false, out);
 }
 
-static enum st do_endswith(struct run *r, const struct call *c, struct node **out)
+static enum st do_endswith(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return begins(r, c, true, out);
 }
 
-static enum st do_string(struct run *r, const struct call *c, struct node **out)
+static enum st do_string(struct jinja_run *r, const struct call *c, struct node **out)
 {
     struct buf b = {0};
     return buf_out(r, &b, jinja_print(r, c->self, &b), out);
 }
 
-static enum st do_tojson(struct run *r, const struct call *c, struct node **out)
+static enum st do_tojson(struct jinja_run *r, const struct call *c, struct node **out)
 {
     struct buf b = {0};
     const struct node *indent = arg(c, 0, "indent");
@@ -245,14 +247,14 @@ static enum st do_tojson(struct run *r, const struct call *c, struct node **out)
     return buf_out(r, &b, jinja_json(r, c->self, n, 0, &b), out);
 }
 
-static enum st do_itself(struct run *r, const struct call *c, struct node **out)
+static enum st do_itself(struct jinja_run *r, const struct call *c, struct node **out)
 {
     (void)r;
     *out = c->self;
     return ST_OK;
 }
 
-static enum st do_int(struct run *r, const struct call *c, struct node **out)
+static enum st do_int(struct jinja_run *r, const struct call *c, struct node **out)
 {
     const struct node *v = c->self;
     int64_t i = 0;
@@ -268,7 +270,7 @@ static enum st do_int(struct run *r, const struct call *c, struct node **out)
 
 /* ---- lists and maps -------------------------------------------------------------------------- */
 
-static enum st want_items(struct run *r, const struct node *v)
+static enum st want_items(struct jinja_run *r, const struct node *v)
 {
     return is(v, NODE_LIST) || is(v, NODE_MAP) || is(v, NODE_STR)
                ? ST_OK
@@ -276,26 +278,26 @@ static enum st want_items(struct run *r, const struct node *v)
                              v ? node_kind_name(v->kind) : "an undefined value");
 }
 
-static enum st do_length(struct run *r, const struct call *c, struct node **out)
+static enum st do_length(struct jinja_run *r, const struct call *c, struct node **out)
 {
     TRY(want_items(r, c->self));
     *out = node_int(r->a, (int64_t)jinja_length(c->self));
     return ST_OK;
 }
 
-static enum st do_first(struct run *r, const struct call *c, struct node **out)
+static enum st do_first(struct jinja_run *r, const struct call *c, struct node **out)
 {
     TRY(want_items(r, c->self));
     return jinja_index(r, c->self, node_int(r->a, 0), out);
 }
 
-static enum st do_last(struct run *r, const struct call *c, struct node **out)
+static enum st do_last(struct jinja_run *r, const struct call *c, struct node **out)
 {
     TRY(want_items(r, c->self));
     return jinja_index(r, c->self, node_int(r->a, -1), out);
 }
 
-static enum st do_list(struct run *r, const struct call *c, struct node **out)
+static enum st do_list(struct jinja_run *r, const struct call *c, struct node **out)
 {
     TRY(want_items(r, c->self));
     *out = node_new(r->a, NODE_LIST);
@@ -311,12 +313,13 @@ static enum st do_list(struct run *r, const struct call *c, struct node **out)
     return ST_OK;
 }
 
-static enum st do_reverse(struct run *r, const struct call *c, struct node **out)
+static enum st do_reverse(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return jinja_slice(r, c->self, NULL, NULL, node_int(r->a, -1), out);
 }
 
-static enum st join(struct run *r, const struct node *list, const struct node *by, struct buf *b)
+static enum st join(struct jinja_run *r, const struct node *list, const struct node *by,
+                    struct buf *b)
 {
     if (!is(list, NODE_LIST))
         return jinja_error(r, "join: expected a list");
@@ -328,21 +331,21 @@ static enum st join(struct run *r, const struct node *list, const struct node *b
     return ST_OK;
 }
 
-static enum st do_join(struct run *r, const struct call *c, struct node **out)
+static enum st do_join(struct jinja_run *r, const struct call *c, struct node **out)
 {
     struct buf b = {0};
     return buf_out(r, &b, join(r, c->self, arg(c, 0, "d"), &b), out);
 }
 
-static enum st do_join_method(struct run *r, const struct call *c, struct node **out)
+static enum st do_join_method(struct jinja_run *r, const struct call *c, struct node **out)
 {
     struct buf b = {0};
     return buf_out(r, &b, join(r, arg(c, 0, NULL), c->self, &b), out);
 }
 
-enum part { KEYS = 1, VALUES = 2 };
+enum pair_part { KEYS = 1, VALUES = 2 };
 
-static enum st parts(struct run *r, const struct call *c, int which, struct node **out)
+static enum st parts(struct jinja_run *r, const struct call *c, int which, struct node **out)
 {
     if (!is(c->self, NODE_MAP))
         return jinja_error(r, "items: expected a map");
@@ -357,22 +360,22 @@ static enum st parts(struct run *r, const struct call *c, int which, struct node
     return ST_OK;
 }
 
-static enum st do_items(struct run *r, const struct call *c, struct node **out)
+static enum st do_items(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return parts(r, c, KEYS | VALUES, out);
 }
 
-static enum st do_keys(struct run *r, const struct call *c, struct node **out)
+static enum st do_keys(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return parts(r, c, KEYS, out);
 }
 
-static enum st do_values(struct run *r, const struct call *c, struct node **out)
+static enum st do_values(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return parts(r, c, VALUES, out);
 }
 
-static enum st do_get(struct run *r, const struct call *c, struct node **out)
+static enum st do_get(struct jinja_run *r, const struct call *c, struct node **out)
 {
     if (!is(c->self, NODE_MAP))
         return jinja_error(r, "get: expected a map");
@@ -382,7 +385,7 @@ static enum st do_get(struct run *r, const struct call *c, struct node **out)
     return ST_OK;
 }
 
-static enum st do_default(struct run *r, const struct call *c, struct node **out)
+static enum st do_default(struct jinja_run *r, const struct call *c, struct node **out)
 {
     const bool also_false = jinja_true(arg(c, 1, "boolean"));
     *out = c->self && (!also_false || jinja_true(c->self)) ? c->self : arg(c, 0, "default_value");
@@ -392,7 +395,7 @@ static enum st do_default(struct run *r, const struct call *c, struct node **out
 }
 
 /* map(attribute=...) */
-static enum st do_map(struct run *r, const struct call *c, struct node **out)
+static enum st do_map(struct jinja_run *r, const struct call *c, struct node **out)
 {
     struct node *name = arg(c, FUNCTION_ARGS, "attribute");
     if (!name || !is(c->self, NODE_LIST))
@@ -407,7 +410,7 @@ static enum st do_map(struct run *r, const struct call *c, struct node **out)
 }
 
 /* selectattr(name), selectattr(name, "equalto", value) */
-static enum st select_items(struct run *r, const struct call *c, bool yes, struct node **out)
+static enum st select_items(struct jinja_run *r, const struct call *c, bool yes, struct node **out)
 {
     const struct node *name = arg(c, 0, NULL), *test = arg(c, 1, NULL), *want = arg(c, 2, NULL);
     if (!is(c->self, NODE_LIST) || !name)
@@ -425,19 +428,19 @@ static enum st select_items(struct run *r, const struct call *c, bool yes, struc
     return ST_OK;
 }
 
-static enum st do_selectattr(struct run *r, const struct call *c, struct node **out)
+static enum st do_selectattr(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return select_items(r, c, true, out);
 }
 
-static enum st do_rejectattr(struct run *r, const struct call *c, struct node **out)
+static enum st do_rejectattr(struct jinja_run *r, const struct call *c, struct node **out)
 {
     return select_items(r, c, false, out);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static enum st do_namespace(struct run *r, const struct call *c, struct node **out)
+static enum st do_namespace(struct jinja_run *r, const struct call *c, struct node **out)
 {
     *out = node_new(r->a, NODE_MAP);
     for (size_t i = 0; i < c->n; i++) {
@@ -448,7 +451,7 @@ static enum st do_namespace(struct run *r, const struct call *c, struct node **o
     return ST_OK;
 }
 
-static enum st do_raise(struct run *r, const struct call *c, struct node **out)
+static enum st do_raise(struct jinja_run *r, const struct call *c, struct node **out)
 {
     struct sv text;
     (void)out;
@@ -456,7 +459,7 @@ static enum st do_raise(struct run *r, const struct call *c, struct node **out)
     return err_set(r->e, ST_INPUT, "%.*s", (int)(text.n < 300 ? text.n : 300), text.p);
 }
 
-static enum st do_range(struct run *r, const struct call *c, struct node **out)
+static enum st do_range(struct jinja_run *r, const struct call *c, struct node **out)
 {
     enum { MOST = 10000 };
     int64_t ends[3] = {0, 0, 1};
@@ -480,17 +483,17 @@ static enum st do_range(struct run *r, const struct call *c, struct node **out)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static enum st yes_if(struct run *r, bool yes, struct node **out)
+static enum st yes_if(struct jinja_run *r, bool yes, struct node **out)
 {
     *out = node_bool(r->a, yes);
     return ST_OK;
 }
 
-#define KIND_TEST(name, condition)                                              \
-    static enum st name(struct run *r, const struct call *c, struct node **out) \
-    {                                                                           \
-        const struct node *v = c->self;                                         \
-        return yes_if(r, condition, out);                                       \
+#define KIND_TEST(name, condition)                                                    \
+    static enum st name(struct jinja_run *r, const struct call *c, struct node **out) \
+    {                                                                                 \
+        const struct node *v = c->self;                                               \
+        return yes_if(r, condition, out);                                             \
     }
 KIND_TEST(is_defined, v != NULL)
 KIND_TEST(is_undefined, v == NULL)

@@ -1,5 +1,5 @@
 /* The parsed template: a tree of statements, each with expressions; made by the parser, executed by
- * run.c. */
+ * render.c. */
 #ifndef TEXT_JINJA_PARTS_H
 #define TEXT_JINJA_PARTS_H
 
@@ -25,7 +25,7 @@ enum expr_kind {
     EXPR_OP, /* a op b */
 };
 
-enum op {
+enum jinja_op {
     OP_PLUS,
     OP_MINUS,
     OP_TIMES,
@@ -52,7 +52,7 @@ struct arg {
 
 struct expr {
     enum expr_kind kind;
-    enum op op;
+    enum jinja_op op;
     uint32_t line, column;
     struct expr *a, *b, *c, *d; /* NULL = left out */
     struct arg *args;
@@ -88,7 +88,7 @@ struct frame {
     struct node *names; /* a map */
 };
 
-struct run {
+struct jinja_run {
     const struct jinja *program;
     struct arena *a;
     struct frame *frame;
@@ -100,7 +100,7 @@ struct run {
     struct err *e;
 };
 
-enum st jinja_error(struct run *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+enum st jinja_error(struct jinja_run *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* ---- values (values.c) ----------------------------------------------------------------------- */
 
@@ -108,15 +108,16 @@ struct node *jinja_text(struct arena *a, const char *p, size_t n);
 bool jinja_true(const struct node *v);
 bool jinja_equal(const struct node *x, const struct node *y);
 /* As printing does: ST_INPUT for lists and maps. */
-enum st jinja_print(struct run *r, const struct node *v, struct buf *out);
+enum st jinja_print(struct jinja_run *r, const struct node *v, struct buf *out);
 /* As Python's json.dumps; indent 0 = one line. */
-enum st jinja_json(struct run *r, const struct node *v, int64_t indent, int64_t depth,
+enum st jinja_json(struct jinja_run *r, const struct node *v, int64_t indent, int64_t depth,
                    struct buf *out);
-enum st jinja_op(struct run *r, enum op op, struct node *x, struct node *y, struct node **out);
-enum st jinja_index(struct run *r, struct node *of, const struct node *at, struct node **out);
+enum st jinja_op(struct jinja_run *r, enum jinja_op op, struct node *x, struct node *y,
+                 struct node **out);
+enum st jinja_index(struct jinja_run *r, struct node *of, const struct node *at, struct node **out);
 /* from, to, step: integers, or NULL. */
-enum st jinja_slice(struct run *r, struct node *of, const struct node *from, const struct node *to,
-                    const struct node *step, struct node **out);
+enum st jinja_slice(struct jinja_run *r, struct node *of, const struct node *from,
+                    const struct node *to, const struct node *step, struct node **out);
 size_t jinja_length(const struct node *v); /* texts: characters */
 
 /* ---- functions by name (functions.c) ----------------------------------------------------------*/
@@ -135,7 +136,7 @@ struct function {
     const char *name;
     enum function_kind kind;
     size_t most; /* arguments */
-    enum st (*run)(struct run *r, const struct call *c, struct node **out);
+    enum st (*run)(struct jinja_run *r, const struct call *c, struct node **out);
 };
 
 const struct function *jinja_function_find(enum function_kind kind, struct sv name);

@@ -135,7 +135,7 @@ static size_t offset_of(struct sv s, size_t k)
     return at;
 }
 
-enum st jinja_print(struct run *r, const struct node *v, struct buf *out)
+enum st jinja_print(struct jinja_run *r, const struct node *v, struct buf *out)
 {
     char digits[STR_DOUBLE_MAX];
     if (!v)
@@ -178,7 +178,7 @@ static void json_line(struct buf *out, int64_t indent, int64_t depth)
 }
 
 /* As Python's json.dumps: ", " between items of a line. */
-enum st jinja_json(struct run *r, const struct node *v, int64_t indent, int64_t depth,
+enum st jinja_json(struct jinja_run *r, const struct node *v, int64_t indent, int64_t depth,
                    struct buf *out)
 {
     if (!v || (v->kind != NODE_LIST && v->kind != NODE_MAP)) {
@@ -208,7 +208,7 @@ enum st jinja_json(struct run *r, const struct node *v, int64_t indent, int64_t 
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-static enum st no_meaning(struct run *r, const char *sign, const struct node *x,
+static enum st no_meaning(struct jinja_run *r, const char *sign, const struct node *x,
                           const struct node *y)
 {
     return jinja_error(r, "%s %s %s has no meaning", name_of(x), sign, name_of(y));
@@ -217,7 +217,8 @@ static enum st no_meaning(struct run *r, const char *sign, const struct node *x,
 static const char *const signs[] = {
     "+", "-", "*", "/", "//", "%", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
 
-static enum st on_whole(struct run *r, enum op op, int64_t x, int64_t y, struct node **out)
+static enum st on_whole(struct jinja_run *r, enum jinja_op op, int64_t x, int64_t y,
+                        struct node **out)
 {
     int64_t v = 0;
     bool bad = false;
@@ -240,7 +241,7 @@ static enum st on_whole(struct run *r, enum op op, int64_t x, int64_t y, struct 
     return ST_OK;
 }
 
-static enum st on_real(struct run *r, enum op op, double x, double y, struct node **out)
+static enum st on_real(struct jinja_run *r, enum jinja_op op, double x, double y, struct node **out)
 {
     double v = 0;
     if ((op == OP_DIVIDE || op == OP_FLOOR || op == OP_MODULO) && !(y < 0 || y > 0))
@@ -269,7 +270,7 @@ static enum st on_real(struct run *r, enum op op, double x, double y, struct nod
     return ST_OK;
 }
 
-static struct node *joined(struct run *r, struct sv x, struct sv y)
+static struct node *joined(struct jinja_run *r, struct sv x, struct sv y)
 {
     char *p = arena_alloc(r->a, x.n + y.n + 1);
     struct node *v = node_new(r->a, NODE_STR);
@@ -279,8 +280,8 @@ static struct node *joined(struct run *r, struct sv x, struct sv y)
     return v;
 }
 
-static enum st arithmetic(struct run *r, enum op op, const struct node *x, const struct node *y,
-                          struct node **out)
+static enum st arithmetic(struct jinja_run *r, enum jinja_op op, const struct node *x,
+                          const struct node *y, struct node **out)
 {
     if (is_number(x) && is_number(y))
         return is_whole(x) && is_whole(y) && op != OP_DIVIDE
@@ -301,7 +302,8 @@ static enum st arithmetic(struct run *r, enum op op, const struct node *x, const
     return no_meaning(r, signs[op], x, y);
 }
 
-static enum st join(struct run *r, const struct node *x, const struct node *y, struct node **out)
+static enum st join(struct jinja_run *r, const struct node *x, const struct node *y,
+                    struct node **out)
 {
     struct buf b = {0};
     enum st st = jinja_print(r, x, &b);
@@ -313,7 +315,7 @@ static enum st join(struct run *r, const struct node *x, const struct node *y, s
     return st;
 }
 
-static enum st is_in(struct run *r, const struct node *x, const struct node *y, bool *out)
+static enum st is_in(struct jinja_run *r, const struct node *x, const struct node *y, bool *out)
 {
     *out = false;
     if (is(y, NODE_STR) && is(x, NODE_STR)) {
@@ -329,8 +331,8 @@ static enum st is_in(struct run *r, const struct node *x, const struct node *y, 
     return ST_OK;
 }
 
-static enum st compare(struct run *r, enum op op, const struct node *x, const struct node *y,
-                       bool *out)
+static enum st compare(struct jinja_run *r, enum jinja_op op, const struct node *x,
+                       const struct node *y, bool *out)
 {
     int sign;
     if (is_whole(x) && is_whole(y)) {
@@ -348,7 +350,8 @@ static enum st compare(struct run *r, enum op op, const struct node *x, const st
     return ST_OK;
 }
 
-enum st jinja_op(struct run *r, enum op op, struct node *x, struct node *y, struct node **out)
+enum st jinja_op(struct jinja_run *r, enum jinja_op op, struct node *x, struct node *y,
+                 struct node **out)
 {
     bool yes = false;
     if (op < OP_JOIN)
@@ -369,7 +372,7 @@ enum st jinja_op(struct run *r, enum op op, struct node *x, struct node *y, stru
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-enum st jinja_index(struct run *r, struct node *of, const struct node *at, struct node **out)
+enum st jinja_index(struct jinja_run *r, struct node *of, const struct node *at, struct node **out)
 {
     *out = NULL;
     if (!of)
@@ -405,8 +408,8 @@ static int64_t bound(const struct node *v, int64_t def, int64_t n, bool down)
     return i > n - down ? n - down : i;
 }
 
-enum st jinja_slice(struct run *r, struct node *of, const struct node *from, const struct node *to,
-                    const struct node *step, struct node **out)
+enum st jinja_slice(struct jinja_run *r, struct node *of, const struct node *from,
+                    const struct node *to, const struct node *step, struct node **out)
 {
     const struct node *const given[] = {from, to, step};
     for (int i = 0; i < 3; i++)

@@ -68,7 +68,7 @@ static void any_capacity_is_bracketed_within_the_tolerance(void **state)
     struct rng r = rng_stream(1, "limits");
     for (int i = 0; i < 200; i++) {
         struct known k = {.limit = exp(6 * rng_unit(&r) - 3)};
-        struct probe probe = {i % 2 ? &known_ops : &flooded_ops, &k};
+        struct rate_probe probe = {i % 2 ? &known_ops : &flooded_ops, &k};
         struct capacity_params p = params();
         struct capacity_seed s;
         assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
@@ -90,7 +90,7 @@ static void a_search_ends_where_requests_alone_are_too_slow(void **state)
     } rows[] = {{3, 3, 1}, {2, 2, 11}, {50, 26, 1}, {50, 25, 11}, {100, 0, 11}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct known k = {.limit = 1e-9, .alone = rows[i].alone, .alone_bad = rows[i].bad};
-        struct probe probe = {&known_ops, &k};
+        struct rate_probe probe = {&known_ops, &k};
         struct capacity_params p = params();
         struct capacity_seed s;
         p.start_rate = 8;
@@ -101,7 +101,7 @@ static void a_search_ends_where_requests_alone_are_too_slow(void **state)
     }
     struct known some = {
         .limit = 10, .alone = 3, .alone_bad = 3}; /* on the way up it says nothing */
-    struct probe probe = {&known_ops, &some};
+    struct rate_probe probe = {&known_ops, &some};
     struct capacity_params p = params();
     struct capacity_seed s;
     p.start_rate = 8;
@@ -113,7 +113,7 @@ static void a_search_begins_where_it_is_told(void **state)
 {
     struct test *t = *state;
     struct known k = {.limit = 3};
-    struct probe probe = {&flooded_ops, &k};
+    struct rate_probe probe = {&flooded_ops, &k};
     struct capacity_params p = params();
     struct capacity_seed s;
     assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
@@ -129,7 +129,7 @@ static void no_rate_at_all_is_capacity_0(void **state)
 {
     struct test *t = *state;
     struct known k = {.limit = 1e-9};
-    struct probe probe = {&known_ops, &k};
+    struct rate_probe probe = {&known_ops, &k};
     struct capacity_params p = params();
     struct capacity_seed s[2];
     struct capacity c;
@@ -151,7 +151,7 @@ static void a_workload_without_a_queue_is_rejected(void **state)
 {
     struct test *t = *state;
     struct known k = {.limit = 1e9};
-    struct probe probe = {&known_ops, &k};
+    struct rate_probe probe = {&known_ops, &k};
     struct capacity_params p = params();
     struct capacity_seed s;
     assert_err(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), ST_REJECTED, t,
@@ -165,13 +165,13 @@ static void a_workload_without_a_queue_is_rejected(void **state)
 static void a_start_that_is_far_off_is_left(void **state)
 {
     struct test *t = *state;
-    struct probe probe;
+    struct rate_probe probe;
     struct capacity_params p = params();
     struct capacity_seed s;
     p.step = LONG_RUN_BRACKET;
     for (int up = 0; up < 2; up++) {
         struct known k = {.limit = up ? 5 : 0.1};
-        probe = (struct probe){&known_ops, &k};
+        probe = (struct rate_probe){&known_ops, &k};
         p.start_rate = up ? 0.05 : 5;
         assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
         assert_true(s.low <= k.limit && s.high >= k.limit);
@@ -202,7 +202,7 @@ static void a_queue_that_grows_is_told(void **state)
     struct capacity_params p = params();
     for (int grows = 0; grows < 2; grows++) {
         struct known k = {.limit = 3, .late = grows ? 0.6 : 0.15};
-        struct probe probe = {&flooded_ops, &k};
+        struct rate_probe probe = {&flooded_ops, &k};
         struct capacity_seed s;
         struct capacity c;
         assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
@@ -215,7 +215,7 @@ static void a_seed_survives_its_tree(void **state)
 {
     struct test *t = *state;
     struct known k = {.limit = 3};
-    struct probe probe = {&flooded_ops, &k};
+    struct rate_probe probe = {&flooded_ops, &k};
     struct capacity_params p = params();
     struct capacity_seed s, back;
     struct buf one = {0}, two = {0};
@@ -239,7 +239,7 @@ static void a_late_client_does_not_undo_what_holds(void **state)
     struct test *t = *state;
     struct capacity_params p = params();
     struct known k = {.limit = 20, .deaf = 1e-9}; /* late at any rate */
-    struct probe probe = {&known_ops, &k};
+    struct rate_probe probe = {&known_ops, &k};
     struct capacity_seed s;
     struct capacity c;
     p.start_rate = 1;
@@ -267,7 +267,7 @@ static void a_late_client_bounds_the_search_and_decides_nothing(void **state)
     struct test *t = *state;
     struct capacity_params p = params();
     struct known below = {.limit = 20, .deaf = 15}, above = {.limit = 20, .deaf = 25};
-    struct probe probe = {&known_ops, &below};
+    struct rate_probe probe = {&known_ops, &below};
     struct capacity_seed s[2];
     struct capacity c;
     assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s[0], &t->e), t);
@@ -347,7 +347,7 @@ static void a_client_that_is_always_late_ends_the_search(void **state)
     struct test *t = *state;
     struct capacity_params p = params();
     struct known k = {.limit = 1e-3, .deaf = 1e-9}; /* and the objective is not met */
-    struct probe probe = {&known_ops, &k};
+    struct rate_probe probe = {&known_ops, &k};
     struct capacity_seed s;
     p.start_rate = 100; /* 100, 50, 25, 12.5, 6.25 */
     assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
@@ -369,7 +369,7 @@ static void no_more_is_asked_than_allowed(void **state)
     struct test *t = *state;
     struct capacity_params p = params();
     struct known k = {.limit = 20};
-    struct probe probe = {&known_ops, &k};
+    struct rate_probe probe = {&known_ops, &k};
     struct capacity_seed s;
     p.max_rate = 6;
     assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
@@ -393,7 +393,7 @@ static void rates_stay_above_what_a_probe_has_time_for(void **state)
     struct test *t = *state;
     struct capacity_params p = params();
     struct known k = {.limit = 1e-9, .least = 0.2};
-    struct probe probe = {&slow_ops, &k};
+    struct rate_probe probe = {&slow_ops, &k};
     struct capacity_seed s;
     assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
     assert_near(s.low, 0, 0);
@@ -436,7 +436,7 @@ static void a_bracket_may_be_narrow(void **state)
 {
     struct test *t = *state;
     struct known k = {.limit = 9};
-    struct probe probe = {&known_ops, &k};
+    struct rate_probe probe = {&known_ops, &k};
     struct capacity_params p = params();
     struct capacity_seed s;
     p.start_rate = 10;

@@ -248,7 +248,7 @@ static void true_run(struct test *t, int which, double factor, double out[CELLS]
     struct slo slo = {.fraction = 1};
     for (int m = 0; m < SLO_METRICS; m++)
         slo.limit_s[m] = (double)INFINITY;
-    struct probe probe = probe_sim_open(&(struct probe_sim_params){
+    struct rate_probe probe = probe_sim_open(&(struct probe_sim_params){
         .predictor = &predictor, .serve = &serve, .workload = {&which, requests}, .slo = &slo});
     struct probe_result r;
     assert_ok(probe.ops->run(probe.self, 1, 1, &r, &t->e), t);

@@ -37,7 +37,7 @@ static const char server[] =
 struct bench {
     struct slo slo;
     struct probe_bench_params p;
-    struct probe probe;
+    struct rate_probe probe;
     int workloads; /* words() was asked */
     bool scratch;  /* it leaves something there */
 };

@@ -143,8 +143,8 @@ static enum st poisson(void *self, struct arena *a, uint64_t seed, struct worklo
 static const struct predictor_ops constant_ops = {
     .name = "constant", .help = "", .version = PREDICTOR_VERSION, .predict = constant};
 
-static struct probe open_probe(const struct predictor *p, const struct serve_params *serve,
-                               const struct slo *slo)
+static struct rate_probe open_probe(const struct predictor *p, const struct serve_params *serve,
+                                    const struct slo *slo)
 {
     return probe_sim_open(&(struct probe_sim_params){
         .predictor = p, .serve = serve, .workload = {NULL, poisson}, .slo = slo});
@@ -170,7 +170,7 @@ static void waits_are_those_of_a_queue_with_constant_service(void **state)
     struct serve_params serve = {
         .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 1};
     struct slo slo = limit(SLO_DELAY, 5);
-    struct probe probe = open_probe(&p, &serve, &slo);
+    struct rate_probe probe = open_probe(&p, &serve, &slo);
     struct probe_result r, again, other;
     double rho = 0.7, rate = rho * 1e3 / SERVICE_MS;
     assert_ok(probe.ops->run(probe.self, rate, 1, &r, &t->e), t);
@@ -193,7 +193,7 @@ static void all_at_once_takes_the_sum_of_the_services(void **state)
     struct serve_params serve = {
         .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 1};
     struct slo slo = limit(SLO_DELAY, 5);
-    struct probe probe = open_probe(&p, &serve, &slo);
+    struct rate_probe probe = open_probe(&p, &serve, &slo);
     struct probe_result r;
     assert_ok(probe.ops->run(probe.self, (double)INFINITY, 1, &r, &t->e), t);
     assert_near_rel(r.requests_per_s, 1e3 / SERVICE_MS, 1e-9);
@@ -224,7 +224,7 @@ static void warmup_bears_its_own_energy(void **state)
                                  .num_blocks = 1,
                                  .warmup_requests = REQUESTS / 4};
     struct slo slo = limit(SLO_DELAY, 5);
-    struct probe probe = open_probe(&p, &serve, &slo);
+    struct rate_probe probe = open_probe(&p, &serve, &slo);
     struct probe_result r;
     assert_ok(probe.ops->run(probe.self, 50, 1, &r, &t->e), t);
     assert_near_rel(r.energy_j, 3.0 * REQUESTS * 3 / 4, 1e-12);
@@ -265,7 +265,7 @@ static void gaps_are_those_of_requests_that_count(void **state)
     for (int64_t warmup = 0; warmup < 2; warmup++) {
         struct summary *gaps = summary_new();
         serve.warmup_requests = warmup;
-        struct probe probe =
+        struct rate_probe probe =
             probe_sim_open(&(struct probe_sim_params){.predictor = &p,
                                                       .serve = &serve,
                                                       .workload = {NULL, short_then_long},

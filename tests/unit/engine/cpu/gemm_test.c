@@ -29,7 +29,7 @@ static struct data data_new(int64_t m, int64_t k, int64_t rows)
     return d;
 }
 
-static struct matrix pack(struct data *d, const struct kernels *kn, bool bias)
+static struct matrix pack(struct data *d, const struct cpu_kernels *kn, bool bias)
 {
     struct matrix w = {.m = d->m, .k = d->k};
     w.data = arena_array(d->a, float, gemm_data_floats(kn, d->m, d->k) + KERNELS_SLACK);
@@ -50,7 +50,7 @@ static double expected(const struct data *d, int64_t r, int64_t j, bool bias)
     return sum;
 }
 
-static void check_product(const struct kernels *kn, struct pool *pool, int64_t m, int64_t k,
+static void check_product(const struct cpu_kernels *kn, struct pool *pool, int64_t m, int64_t k,
                           int64_t rows, bool bias)
 {
     struct data d = data_new(m, k, rows);
@@ -79,7 +79,7 @@ static void test_sizes(void **state)
     struct err e = {0};
     struct pool *pool;
     size_t n;
-    const struct kernels *const *sets = kernels_usable(&n);
+    const struct cpu_kernels *const *sets = kernels_usable(&n);
     assert_ok(pool_open(2, &pool, &e), &e);
     for (size_t s = 0; s < n; s++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
@@ -92,7 +92,7 @@ static void test_sizes(void **state)
 }
 
 /* Several matrices of one shape: the bits of each alone, whether few or many rows are theirs. */
-static void check_groups(const struct kernels *kn, struct pool *pool, int64_t m, int64_t k,
+static void check_groups(const struct cpu_kernels *kn, struct pool *pool, int64_t m, int64_t k,
                          int64_t most)
 {
     enum { GROUPS = 5 };
@@ -130,7 +130,7 @@ static void test_groups(void **state)
     struct err e = {0};
     struct pool *pool;
     size_t n;
-    const struct kernels *const *sets = kernels_usable(&n);
+    const struct cpu_kernels *const *sets = kernels_usable(&n);
     assert_ok(pool_open(2, &pool, &e), &e);
     for (size_t s = 0; s < n; s++) {
         check_groups(sets[s], pool, 33, 7, 3);    /* on the caller */
@@ -144,7 +144,7 @@ static void test_rows_come_back(void **state)
 {
     (void)state;
     size_t n;
-    const struct kernels *const *sets = kernels_usable(&n);
+    const struct cpu_kernels *const *sets = kernels_usable(&n);
     for (size_t s = 0; s < n; s++) {
         struct data d = data_new(37, 19, 1);
         const struct matrix w = pack(&d, sets[s], false);

@@ -27,10 +27,10 @@ static void fill(struct vectors *v, struct rng *rng)
     }
 }
 
-static void each(void (*check)(const struct kernels *, size_t, struct vectors *))
+static void each(void (*check)(const struct cpu_kernels *, size_t, struct vectors *))
 {
     size_t n;
-    const struct kernels *const *sets = kernels_usable(&n);
+    const struct cpu_kernels *const *sets = kernels_usable(&n);
     struct rng rng = rng_stream(9, "kernels");
     struct vectors v;
     assert_true(n >= 1);
@@ -46,7 +46,7 @@ static void near(float got, double want)
     assert_near((double)got, want, 4e-6 * (1 + fabs(want)));
 }
 
-static void check_norms(const struct kernels *kn, size_t n, struct vectors *v)
+static void check_norms(const struct cpu_kernels *kn, size_t n, struct vectors *v)
 {
     double square = 0, mean = 0, variance = 0;
     for (size_t i = 0; i < n; i++) {
@@ -68,7 +68,7 @@ static void check_norms(const struct kernels *kn, size_t n, struct vectors *v)
     assert_true(v->out[n] == 777);
 }
 
-static void check_activations(const struct kernels *kn, size_t n, struct vectors *v)
+static void check_activations(const struct cpu_kernels *kn, size_t n, struct vectors *v)
 {
     v->x[0] = -200; /* far outside of what exp holds */
     v->x[n / 2] = 150;
@@ -99,7 +99,7 @@ static void check_activations(const struct kernels *kn, size_t n, struct vectors
     assert_true(v->out[n] == 777);
 }
 
-static void check_simple(const struct kernels *kn, size_t n, struct vectors *v)
+static void check_simple(const struct cpu_kernels *kn, size_t n, struct vectors *v)
 {
     memcpy(v->out, v->x, n * sizeof(float));
     kn->add(n, v->out, v->y);
@@ -114,7 +114,7 @@ static void check_simple(const struct kernels *kn, size_t n, struct vectors *v)
     assert_near((double)kn->sum(n, v->x), sum, 1e-4);
 }
 
-static void check_rope(const struct kernels *kn, size_t half, struct vectors *v)
+static void check_rope(const struct cpu_kernels *kn, size_t half, struct vectors *v)
 {
     float x[2 * MOST + 1];
     for (size_t i = 0; i < 2 * half; i++)
@@ -131,7 +131,7 @@ static void check_rope(const struct kernels *kn, size_t half, struct vectors *v)
     assert_true(x[2 * half] == 777);
 }
 
-static void check_softmax(const struct kernels *kn, size_t n, struct vectors *v)
+static void check_softmax(const struct cpu_kernels *kn, size_t n, struct vectors *v)
 {
     double top = -INFINITY, sum = 0;
     memcpy(v->out, v->x, n * sizeof(float));
@@ -148,7 +148,7 @@ static void check_softmax(const struct kernels *kn, size_t n, struct vectors *v)
     assert_near((double)got, sum, 1e-6 * sum);
 }
 
-static void check_argmax(const struct kernels *kn, size_t n, struct vectors *v)
+static void check_argmax(const struct cpu_kernels *kn, size_t n, struct vectors *v)
 {
     for (size_t at = 0; at < n; at++) {
         const float was = v->x[at];

@@ -73,7 +73,7 @@ static struct norm norm_of(struct twin_model *x, const struct cpu_norm *n)
     return (struct norm){converted(x, n->w, x->m.hidden), converted(x, n->b, x->m.hidden)};
 }
 
-static struct linear linear_of(struct twin_model *x, const struct kernels *kn,
+static struct linear linear_of(struct twin_model *x, const struct cpu_kernels *kn,
                                const struct matrix *w)
 {
     struct linear l = {elems(x, w->m * w->k), converted(x, w->bias, w->m), (int)w->k, (int)w->m};
@@ -598,7 +598,7 @@ static void the_first_of_equal_logits_wins(void **state)
 {
     (void)state;
     size_t n;
-    const struct kernels *kn = kernels_usable(&n)[0];
+    const struct cpu_kernels *kn = kernels_usable(&n)[0];
     const float rows[][6] = {{1, 3, 3, 2, 3, 0},
                              {NAN, -1, -INFINITY, -1, NAN, -2},
                              {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY},

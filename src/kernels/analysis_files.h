@@ -1,8 +1,8 @@
 /* Writes all files of an analysed trace: reports, Markdown tables, unique kernels, timeline, Gantt
  * chart, kernels.json of it all, and on request iterations, the difference to another trace, other
  * formats. */
-#ifndef KERNELS_FILES_H
-#define KERNELS_FILES_H
+#ifndef KERNELS_ANALYSIS_FILES_H
+#define KERNELS_ANALYSIS_FILES_H
 
 #include "artifact/artifact.h"
 #include "kernels/serving.h"

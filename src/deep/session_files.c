@@ -1,11 +1,11 @@
-#include "deep/files.h"
+#include "deep/session_files.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "deep/deep.h"
 #include "deep/roofline.h"
-#include "kernels/files.h"
+#include "kernels/analysis_files.h"
 #include "kernels/gantt.h"
 
 /* ---- tables of kernels ---- */
@@ -22,7 +22,7 @@ static void cell(struct table *t, const char *format, double v)
 }
 
 /* Columns of a group; the format is the number of decimals. */
-static const struct column {
+static const struct figure_column {
     enum deep_group group;
     const char *head, *format;
     size_t at;

@@ -1,4 +1,4 @@
-#include "replay/files.h"
+#include "replay/timing_files.h"
 
 #include <math.h>
 

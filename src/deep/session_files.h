@@ -1,6 +1,6 @@
 /* The files of a session's folder, from its figures. Private to deep/. */
-#ifndef DEEP_FILES_H
-#define DEEP_FILES_H
+#ifndef DEEP_SESSION_FILES_H
+#define DEEP_SESSION_FILES_H
 
 #include "artifact/artifact.h"
 #include "deep/analysis.h"

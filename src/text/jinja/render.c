@@ -4,10 +4,10 @@
 
 enum { MAX_DEPTH = 300, MAX_STEPS = 4000000, MAX_BYTES = 256 << 20 };
 
-static enum st eval(struct run *r, const struct expr *x, struct node **out);
-static enum st run_all(struct run *r, const struct statement *s);
+static enum st eval(struct jinja_run *r, const struct expr *x, struct node **out);
+static enum st run_all(struct jinja_run *r, const struct statement *s);
 
-enum st jinja_error(struct run *r, const char *fmt, ...)
+enum st jinja_error(struct jinja_run *r, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -19,7 +19,7 @@ enum st jinja_error(struct run *r, const char *fmt, ...)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static struct node *look_up(const struct run *r, struct sv name)
+static struct node *look_up(const struct jinja_run *r, struct sv name)
 {
     for (const struct frame *f = r->frame; f; f = f->outer)
         for (uint32_t i = 0; i < f->names->n; i++) {
@@ -30,14 +30,14 @@ static struct node *look_up(const struct run *r, struct sv name)
     return NULL;
 }
 
-static void set_name(struct run *r, struct sv name, struct node *value)
+static void set_name(struct jinja_run *r, struct sv name, struct node *value)
 {
     node_set(r->a, r->frame->names, name, value);
 }
 
 /* ---- expressions ----------------------------------------------------------------------------- */
 
-static enum st eval_args(struct run *r, const struct expr *x, struct call *c)
+static enum st eval_args(struct jinja_run *r, const struct expr *x, struct call *c)
 {
     for (size_t i = 0; i < x->n_args; i++) {
         c->names[i] = x->args[i].name;
@@ -47,7 +47,7 @@ static enum st eval_args(struct run *r, const struct expr *x, struct call *c)
     return ST_OK;
 }
 
-static enum st eval_call(struct run *r, const struct expr *x, struct node **out)
+static enum st eval_call(struct jinja_run *r, const struct expr *x, struct node **out)
 {
     struct call c = {0};
     if (x->a)
@@ -57,12 +57,12 @@ static enum st eval_call(struct run *r, const struct expr *x, struct node **out)
     return x->function->run(r, &c, out);
 }
 
-static struct node *none(struct run *r)
+static struct node *none(struct jinja_run *r)
 {
     return node_new(r->a, NODE_NULL);
 }
 
-static enum st eval_list(struct run *r, const struct expr *x, struct node **out)
+static enum st eval_list(struct jinja_run *r, const struct expr *x, struct node **out)
 {
     const bool map = x->kind == EXPR_MAP;
     *out = node_new(r->a, map ? NODE_MAP : NODE_LIST);
@@ -82,7 +82,7 @@ static enum st eval_list(struct run *r, const struct expr *x, struct node **out)
     return ST_OK;
 }
 
-static enum st eval_slice(struct run *r, const struct expr *x, struct node **out)
+static enum st eval_slice(struct jinja_run *r, const struct expr *x, struct node **out)
 {
     const struct expr *const parts[] = {x->b, x->c, x->d};
     struct node *of, *ends[3] = {0};
@@ -97,7 +97,7 @@ static enum st eval_slice(struct run *r, const struct expr *x, struct node **out
     return jinja_slice(r, of, ends[0], ends[1], ends[2], out);
 }
 
-static enum st eval_minus(struct run *r, const struct expr *x, struct node **out)
+static enum st eval_minus(struct jinja_run *r, const struct expr *x, struct node **out)
 {
     struct node *v;
     TRY(eval(r, x->a, &v));
@@ -105,7 +105,7 @@ static enum st eval_minus(struct run *r, const struct expr *x, struct node **out
     return jinja_op(r, OP_MINUS, node_int(r->a, 0), v, out);
 }
 
-static enum st eval_any(struct run *r, const struct expr *x, struct node **out)
+static enum st eval_any(struct jinja_run *r, const struct expr *x, struct node **out)
 {
     struct node *a = NULL, *b = NULL;
     switch (x->kind) {
@@ -160,14 +160,14 @@ static enum st eval_any(struct run *r, const struct expr *x, struct node **out)
 }
 
 /* Bounds the steps and memory of a template that never ends or keeps doubling a text. */
-static enum st count_step(struct run *r)
+static enum st count_step(struct jinja_run *r)
 {
     if (++r->steps > MAX_STEPS || arena_used(r->a) - r->used > MAX_BYTES || r->out->n > MAX_BYTES)
         return jinja_error(r, "the template runs for too long");
     return ST_OK;
 }
 
-static enum st eval(struct run *r, const struct expr *x, struct node **out)
+static enum st eval(struct jinja_run *r, const struct expr *x, struct node **out)
 {
     *out = NULL;
     r->at = x;
@@ -181,7 +181,7 @@ static enum st eval(struct run *r, const struct expr *x, struct node **out)
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-static struct node *loop_of(struct run *r, const struct node *items, uint32_t i)
+static struct node *loop_of(struct jinja_run *r, const struct node *items, uint32_t i)
 {
     struct node *loop = node_new(r->a, NODE_MAP);
     const int64_t n = items->n, at = i;
@@ -203,7 +203,7 @@ static struct node *loop_of(struct run *r, const struct node *items, uint32_t i)
     return loop;
 }
 
-static enum st set_item(struct run *r, const struct statement *s, struct node *item)
+static enum st set_item(struct jinja_run *r, const struct statement *s, struct node *item)
 {
     if (s->n_names == 1) {
         set_name(r, s->names[0], item);
@@ -217,7 +217,7 @@ static enum st set_item(struct run *r, const struct statement *s, struct node *i
 }
 
 /* The items that satisfy the loop's condition, as a list. */
-static enum st items_of(struct run *r, const struct statement *s, struct node **out)
+static enum st items_of(struct jinja_run *r, const struct statement *s, struct node **out)
 {
     struct node *v;
     struct call all = {0};
@@ -243,7 +243,7 @@ static enum st items_of(struct run *r, const struct statement *s, struct node **
     return ST_OK;
 }
 
-static enum st run_for(struct run *r, const struct statement *s)
+static enum st run_for(struct jinja_run *r, const struct statement *s)
 {
     struct node *items;
     TRY(items_of(r, s, &items));
@@ -261,7 +261,7 @@ static enum st run_for(struct run *r, const struct statement *s)
 }
 
 /* {% set x %}...{% endset %} */
-static enum st print_to_value(struct run *r, const struct statement *s, struct node **out)
+static enum st print_to_value(struct jinja_run *r, const struct statement *s, struct node **out)
 {
     struct buf text = {0}, *before = r->out;
     r->out = &text;
@@ -273,7 +273,7 @@ static enum st print_to_value(struct run *r, const struct statement *s, struct n
     return st;
 }
 
-static enum st run_set(struct run *r, const struct statement *s)
+static enum st run_set(struct jinja_run *r, const struct statement *s)
 {
     struct node *v = NULL;
     TRY(s->value ? eval(r, s->value, &v) : print_to_value(r, s, &v));
@@ -289,7 +289,7 @@ static enum st run_set(struct run *r, const struct statement *s)
     return ST_OK;
 }
 
-static enum st run_one(struct run *r, const struct statement *s)
+static enum st run_one(struct jinja_run *r, const struct statement *s)
 {
     struct node *v;
     TRY(count_step(r));
@@ -313,7 +313,7 @@ static enum st run_one(struct run *r, const struct statement *s)
     return ST_OK;
 }
 
-static enum st run_all(struct run *r, const struct statement *s)
+static enum st run_all(struct jinja_run *r, const struct statement *s)
 {
     for (; s; s = s->next)
         TRY(run_one(r, s));
@@ -325,7 +325,7 @@ enum st jinja_render(struct arena *a, const struct jinja *program, const struct 
 {
     /* own frame: assignments of the template do not change the caller's variables */
     struct frame frame = {NULL, node_new(a, NODE_MAP)};
-    struct run r = {
+    struct jinja_run r = {
         .program = program, .a = a, .frame = &frame, .out = out, .used = arena_used(a), .e = e};
     for (uint32_t i = 0; i < variables->n; i++)
         node_set(a, frame.names, variables->pairs[i].key, variables->pairs[i].value);

@@ -1,5 +1,5 @@
 /* From idle to idle on the fake GPU, with a subject that only waits. */
-#include "energy/run.h"
+#include "energy/whole_run.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* The timing files of a replay: full_model_timing.json and isolated_kernels_timing.json, which
  * energy reports are made from (docs/formats.md). Their members are those of the scripts that
  * twinfer takes the place of, with more after them. Unknown is null. */
-#ifndef REPLAY_FILES_H
-#define REPLAY_FILES_H
+#ifndef REPLAY_TIMING_FILES_H
+#define REPLAY_TIMING_FILES_H
 
 #include "artifact/artifact.h"
 #include "replay/timing.h"

@@ -1,8 +1,8 @@
 /* Files of a calibration. calibration.json and request_overheads.json are of profile/read; beside
  * them bundle_meta.json has, under "calibration", what the fit said of all its parameters, spread
  * and overheads included: that is what a later fit takes as its prior. */
-#ifndef CALIBRATE_FILES_H
-#define CALIBRATE_FILES_H
+#ifndef CALIBRATE_CALIBRATION_FILES_H
+#define CALIBRATE_CALIBRATION_FILES_H
 
 #include "calibrate/calibrate.h"
 

@@ -23,7 +23,7 @@ struct follower {
     struct sv body; /* to be sent */
 };
 
-struct loop {
+struct client_loop {
     const struct client_params *p;
     const struct client_request *requests;
     struct client_result *results;
@@ -44,7 +44,7 @@ struct loop {
     struct client_health *health;
 };
 
-static int64_t now(const struct loop *l)
+static int64_t now(const struct client_loop *l)
 {
     return inflight_now(l->inflight);
 }
@@ -53,7 +53,7 @@ static int64_t now(const struct loop *l)
 
 static enum st next_request(void *self, struct workload_request *out, struct err *e)
 {
-    struct loop *l = self;
+    struct client_loop *l = self;
     (void)e;
     if (l->pulled == l->n)
         return ST_END;
@@ -67,13 +67,13 @@ static enum st next_request(void *self, struct workload_request *out, struct err
     return ST_OK;
 }
 
-static enum st look_ahead(struct loop *l, struct err *e)
+static enum st look_ahead(struct client_loop *l, struct err *e)
 {
     return release_next(&l->release, &l->next, e);
 }
 
 /* Releases the next request, the i-th, with its body. */
-static enum st take(struct loop *l, size_t *at, struct err *e)
+static enum st take(struct client_loop *l, size_t *at, struct err *e)
 {
     struct workload_request q;
     int32_t session;
@@ -89,13 +89,13 @@ static enum st take(struct loop *l, size_t *at, struct err *e)
     return l->p->turns->body(l->p->turns->self, i, &l->results[i - 1], &l->follow[i].body, e);
 }
 
-static bool has_place(const struct loop *l)
+static bool has_place(const struct client_loop *l)
 {
     return l->p->max_concurrency == 0 || (int64_t)inflight_n(l->inflight) < l->p->max_concurrency;
 }
 
 /* Drops requests not sent within the run's duration. */
-static void close_at_end(struct loop *l)
+static void close_at_end(struct client_loop *l)
 {
     if (l->p->duration_s > 0 && l->sent < l->n && now(l) >= ns_from_s(l->p->duration_s)) {
         l->health->left_out = (int64_t)(l->n - l->sent);
@@ -105,7 +105,7 @@ static void close_at_end(struct loop *l)
 }
 
 /* due_ns: since when it could have been sent. */
-static enum st send_request(struct loop *l, size_t i, int64_t due_ns, struct err *e)
+static enum st send_request(struct client_loop *l, size_t i, int64_t due_ns, struct err *e)
 {
     struct client_result *r = &l->results[i];
     TRY(inflight_send(l->inflight, i, l->follow[i].body, r, e));
@@ -117,7 +117,7 @@ static enum st send_request(struct loop *l, size_t i, int64_t due_ns, struct err
 /* Sends all requests that are due. */
 static enum st send_due(void *self, struct err *e)
 {
-    struct loop *l = self;
+    struct client_loop *l = self;
     if (l->health->gave_up)
         return ST_OK;
     close_at_end(l);
@@ -149,7 +149,7 @@ static enum st send_due(void *self, struct err *e)
 }
 
 /* When send_due is to be called next, whatever the server does; INT64_MAX = no need. */
-static int64_t due_next(const struct loop *l)
+static int64_t due_next(const struct client_loop *l)
 {
     int64_t at = INT64_MAX;
     if (l->sent < l->n && has_place(l))
@@ -165,7 +165,7 @@ static int64_t due_next(const struct loop *l)
 
 static void on_chunks(void *self, size_t request, size_t from)
 {
-    struct loop *l = self;
+    struct client_loop *l = self;
     const struct client_result *r = &l->results[request];
     for (size_t i = from; i < r->chunks.n; i++) {
         int64_t t = r->chunks.p[i].time_ns;
@@ -180,7 +180,7 @@ static void on_chunks(void *self, size_t request, size_t from)
 /* The request has ended, as far as what follows it goes. */
 static void on_done(void *self, size_t request)
 {
-    struct loop *l = self;
+    struct client_loop *l = self;
     const int64_t t = now(l);
     if (l->follow[request].over)
         return;
@@ -196,7 +196,8 @@ static bool is_one_of(const char *type, const char *const *types, size_t n)
     return false;
 }
 
-static bool may_retry(const struct loop *l, const struct client_result *r, double retry_after_s)
+static bool may_retry(const struct client_loop *l, const struct client_result *r,
+                      double retry_after_s)
 {
     static const char *const types[] = {"connect", "connection", "http_429", "http_503"};
     return !l->cancelled && r->attempts <= l->p->retries && r->chunks.n == 0 &&
@@ -204,7 +205,7 @@ static bool may_retry(const struct loop *l, const struct client_result *r, doubl
 }
 
 /* Counts failures in a row that no later request can avoid. */
-static void count_gone(struct loop *l, const struct client_result *r)
+static void count_gone(struct client_loop *l, const struct client_result *r)
 {
     static const char *const types[] = {"connect",  "resolve",  "tls",     "http_401",
                                         "http_403", "http_404", "http_405"};
@@ -221,7 +222,7 @@ static void count_gone(struct loop *l, const struct client_result *r)
 /* An attempt has ended: the request is over, or will be retried. */
 static void on_end(void *self, size_t request, double retry_after_s)
 {
-    struct loop *l = self;
+    struct client_loop *l = self;
     const struct client_result *r = &l->results[request];
     const struct client_params *p = l->p;
     if (p->max_concurrency && (int64_t)inflight_n(l->inflight) == p->max_concurrency - 1)
@@ -240,7 +241,7 @@ static void on_end(void *self, size_t request, double retry_after_s)
 
 /* ---- the run ------------------------------------------------------------------------------- */
 
-static void report(struct loop *l, const struct client_watch *watch)
+static void report(struct client_loop *l, const struct client_watch *watch)
 {
     int64_t t = now(l);
     if (!watch || !watch->progress || t < l->progress_ns)
@@ -259,7 +260,7 @@ static void report(struct loop *l, const struct client_watch *watch)
 }
 
 /* Cancels everything not over, drops everything not sent. */
-static void cancel(struct loop *l, const char *why)
+static void cancel(struct client_loop *l, const char *why)
 {
     l->cancelled = true;
     inflight_cancel(l->inflight, why);
@@ -275,7 +276,7 @@ static void cancel(struct loop *l, const char *why)
     }
 }
 
-static enum st run(struct loop *l, const volatile sig_atomic_t *stop,
+static enum st run(struct client_loop *l, const volatile sig_atomic_t *stop,
                    const struct client_watch *watch, struct err *e)
 {
     while (l->finished < l->n) {
@@ -292,7 +293,7 @@ static enum st run(struct loop *l, const volatile sig_atomic_t *stop,
     return ST_OK;
 }
 
-static void judge(struct loop *l, int64_t wall_ns, int64_t cpu_ns)
+static void judge(struct client_loop *l, int64_t wall_ns, int64_t cpu_ns)
 {
     struct client_health *h = l->health;
     const struct inflight_counts counts = inflight_counts(l->inflight);
@@ -344,13 +345,13 @@ enum st client_run(const struct client_params *p, const struct client_request *r
                                             .prompt_tokens = -1,
                                             .completion_tokens = -1};
     }
-    struct loop l = {.p = p,
-                     .requests = requests,
-                     .results = results,
-                     .n = n,
-                     .next = {INT64_MAX, INFINITY},
-                     .follow = mem_alloc(n * sizeof *l.follow),
-                     .health = health};
+    struct client_loop l = {.p = p,
+                            .requests = requests,
+                            .results = results,
+                            .n = n,
+                            .next = {INT64_MAX, INFINITY},
+                            .follow = mem_alloc(n * sizeof *l.follow),
+                            .health = health};
     const struct release_params release = {
         .self = &l, .next = next_request, .concurrency = p->concurrency};
     const struct inflight_watch heard = {

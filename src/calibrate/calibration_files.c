@@ -1,4 +1,4 @@
-#include "calibrate/files.h"
+#include "calibrate/calibration_files.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What the times of a kernel say of its work, and how a row says it. */
-#include "replay/files.h"
+#include "replay/timing_files.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* The files of kernels/<id>/, and their figures for the result. */
-#include "kernels/files.h"
+#include "kernels/analysis_files.h"
 
 #include "kernels/summary.h"
 #include "text/csv.h"

@@ -21,20 +21,20 @@ static void put_header(struct csv_writer *w, const char *const *names, size_t n)
 }
 
 /* A file being written row by row, and its watcher. */
-struct writing {
+struct workload_writing {
     const struct artifact *art;
     const struct workload_watch *watch;
     FILE *f;
     int64_t rows; /* of all files so far */
 };
 
-static bool stopped(const struct writing *w)
+static bool stopped(const struct workload_writing *w)
 {
     return w->watch && w->watch->stop && *w->watch->stop;
 }
 
 /* False when writing shall stop. */
-static bool count_row(struct writing *w)
+static bool count_row(struct workload_writing *w)
 {
     enum { LOOK_EVERY = 1024 };
     if (++w->rows % LOOK_EVERY != 0 || !w->watch)
@@ -44,7 +44,7 @@ static bool count_row(struct writing *w)
     return !stopped(w);
 }
 
-static void put_lengths(struct writing *to, const struct workload *w)
+static void put_lengths(struct workload_writing *to, const struct workload *w)
 {
     static const char *const names[] = {"request_id", "prompt_id", "num_prefill_tokens",
                                         "num_decode_tokens"};
@@ -60,7 +60,7 @@ static void put_lengths(struct writing *to, const struct workload *w)
     }
 }
 
-static void put_intervals(struct writing *to, const struct workload *w)
+static void put_intervals(struct workload_writing *to, const struct workload *w)
 {
     static const char *const names[] = {"request_id", "inter_arrival_ns", "arrival_time_ns"};
     struct csv_writer out = {.f = to->f};
@@ -76,7 +76,7 @@ static void put_intervals(struct writing *to, const struct workload *w)
     }
 }
 
-static void put_prompts(struct writing *to, const struct prompt *p, size_t n)
+static void put_prompts(struct workload_writing *to, const struct prompt *p, size_t n)
 {
     struct buf line = {0};
     for (size_t i = 0; i < n && count_row(to); i++) {
@@ -91,7 +91,7 @@ static void put_prompts(struct writing *to, const struct prompt *p, size_t n)
     buf_free(&line);
 }
 
-static enum st end_file(struct writing *w, const char *name, struct err *e)
+static enum st end_file(struct workload_writing *w, const char *name, struct err *e)
 {
     enum st st = artifact_close_file(w->art, name, &w->f, e);
     return st == ST_OK && stopped(w)
@@ -103,7 +103,7 @@ enum st workload_write(const struct artifact *art, const struct workload *w,
                        const struct prompt *prompts, size_t n_prompts,
                        const struct workload_watch *watch, struct err *e)
 {
-    struct writing to = {.art = art, .watch = watch};
+    struct workload_writing to = {.art = art, .watch = watch};
     TRY(artifact_create_file(art, PROMPTS_NAME, &to.f, e));
     put_prompts(&to, prompts, n_prompts);
     TRY(end_file(&to, PROMPTS_NAME, e));

@@ -8,7 +8,7 @@
 #include "engine/worker/session.h"
 #include "workload/release.h"
 
-enum state {
+enum live_state {
     WAITING,   /* its time has not come */
     RUNNING,   /* sent */
     CANCELLED, /* its row is written; messages about it may still come */
@@ -16,7 +16,7 @@ enum state {
 };
 
 struct live {
-    enum state state;
+    enum live_state state;
     int64_t tokens;
     int64_t planned_ns;                 /* its moment; until it is released, its arrival */
     int64_t sent_ns, first_ns, last_ns; /* of the run; RUN_NONE */
@@ -28,18 +28,18 @@ struct live {
     VEC(int32_t) answer;
 };
 
-struct place {
+struct worker_place {
     int64_t id;
     size_t index;
 };
 
-struct serving {
+struct worker_serving {
     struct worker *w;
     const struct worker_work *work;
     const struct serve_sink *sink;
-    struct live *live;   /* [n] */
-    struct place *by_id; /* [n] in order of id; NULL: ids are indices */
-    int64_t mono0_ns;    /* second 0 on our clock */
+    struct live *live;          /* [n] */
+    struct worker_place *by_id; /* [n] in order of id; NULL: ids are indices */
+    int64_t mono0_ns;           /* second 0 on our clock */
     struct release release;
     size_t pulled;      /* by it */
     struct moment next; /* planned moment of the next request, as far as is known */
@@ -53,7 +53,7 @@ struct serving {
     char moment[64];
 };
 
-static int64_t run_time(const struct serving *s, int64_t worker_ns)
+static int64_t run_time(const struct worker_serving *s, int64_t worker_ns)
 {
     return worker_ns - s->w->offset_ns - s->mono0_ns;
 }
@@ -62,11 +62,11 @@ static int64_t run_time(const struct serving *s, int64_t worker_ns)
 
 static int by_request_id(const void *pa, const void *pb)
 {
-    const struct place *a = pa, *b = pb;
+    const struct worker_place *a = pa, *b = pb;
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static void index_ids(struct serving *s)
+static void index_ids(struct worker_serving *s)
 {
     const struct worker_work *k = s->work;
     bool dense = true;
@@ -76,12 +76,12 @@ static void index_ids(struct serving *s)
         return;
     s->by_id = mem_alloc(k->n * sizeof *s->by_id);
     for (size_t i = 0; i < k->n; i++)
-        s->by_id[i] = (struct place){k->requests[i].request_id, i};
+        s->by_id[i] = (struct worker_place){k->requests[i].request_id, i};
     qsort(s->by_id, k->n, sizeof *s->by_id, by_request_id);
 }
 
 /* The index of a request that was sent, or -1. */
-static int64_t find_sent(const struct serving *s, int64_t id)
+static int64_t find_sent(const struct worker_serving *s, int64_t id)
 {
     const struct worker_work *k = s->work;
     size_t low = 0, high = k->n;
@@ -104,7 +104,7 @@ static int64_t find_sent(const struct serving *s, int64_t id)
 
 static enum st next_request(void *self, struct workload_request *out, struct err *e)
 {
-    struct serving *s = self;
+    struct worker_serving *s = self;
     (void)e;
     if (s->pulled == s->work->n)
         return ST_END;
@@ -113,7 +113,7 @@ static enum st next_request(void *self, struct workload_request *out, struct err
 }
 
 /* Releases the next request; returns its index. */
-static size_t take(struct serving *s)
+static size_t take(struct worker_serving *s)
 {
     struct workload_request q;
     int32_t session;
@@ -126,7 +126,7 @@ static size_t take(struct serving *s)
     return i;
 }
 
-static void end_seen(struct serving *s, const struct live *l)
+static void end_seen(struct worker_serving *s, const struct live *l)
 {
     const int64_t t = clock_mono_ns() - s->mono0_ns;
     release_over(&s->release, l->session, (struct moment){t, ns_to_s(t)});
@@ -134,14 +134,15 @@ static void end_seen(struct serving *s, const struct live *l)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-struct outcome {
+struct worker_outcome {
     enum run_status status;
     int64_t completion_ns, scheduled_ns;
     const char *type, *message;
 };
 
 /* Writes the row of request i and counts it as over. */
-static void finish(struct serving *s, size_t i, enum state state, const struct outcome *o)
+static void finish(struct worker_serving *s, size_t i, enum live_state state,
+                   const struct worker_outcome *o)
 {
     const struct workload_request *q = &s->work->requests[i];
     struct live *l = &s->live[i];
@@ -178,7 +179,7 @@ static void finish(struct serving *s, size_t i, enum state state, const struct o
 }
 
 /* End time of a failed request: never before its other times. */
-static int64_t end_now(const struct serving *s, size_t i)
+static int64_t end_now(const struct worker_serving *s, size_t i)
 {
     int64_t now = clock_mono_ns() - s->mono0_ns, last = s->live[i].last_ns;
     int64_t arrival = s->live[i].planned_ns;
@@ -186,29 +187,29 @@ static int64_t end_now(const struct serving *s, size_t i)
     return now > least ? now : least;
 }
 
-static void finish_all(struct serving *s, enum run_status status, const char *message)
+static void finish_all(struct worker_serving *s, enum run_status status, const char *message)
 {
     for (size_t i = 0; i < s->work->n; i++) {
         if (s->live[i].state == WAITING && status == RUN_ERROR)
             continue; /* it was never sent */
         if (s->live[i].state == WAITING || s->live[i].state == RUNNING)
             finish(s, i, OVER,
-                   &(struct outcome){status,
-                                     s->live[i].sent_ns == RUN_NONE ? RUN_NONE : end_now(s, i),
-                                     RUN_NONE, status == RUN_ERROR ? "worker" : NULL, message});
+                   &(struct worker_outcome){
+                       status, s->live[i].sent_ns == RUN_NONE ? RUN_NONE : end_now(s, i), RUN_NONE,
+                       status == RUN_ERROR ? "worker" : NULL, message});
     }
 }
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 
-static bool goes_on(const struct serving *s, size_t i)
+static bool goes_on(const struct worker_serving *s, size_t i)
 {
     const struct workload_request *q = s->work->requests;
     return q[i].turn && i + 1 < s->work->n && q[i + 1].turn == q[i].turn + 1;
 }
 
 /* The ids of a prompt; in a later turn with the answers that came, where their ids are known. */
-static const int32_t *prompt_of(struct serving *s, size_t i)
+static const int32_t *prompt_of(struct worker_serving *s, size_t i)
 {
     const struct workload_request *q = &s->work->requests[i], *last = q - 1;
     const int32_t *planned = s->work->ids[i];
@@ -226,7 +227,7 @@ static const int32_t *prompt_of(struct serving *s, size_t i)
     return ids;
 }
 
-static void forget_sessions(struct serving *s)
+static void forget_sessions(struct worker_serving *s)
 {
     for (size_t i = 0; i < s->work->n; i++) {
         mem_free(s->live[i].prompt);
@@ -236,7 +237,7 @@ static void forget_sessions(struct serving *s)
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-static void submit(struct serving *s, size_t i)
+static void submit(struct worker_serving *s, size_t i)
 {
     struct worker *w = s->w;
     const struct workload_request *q = &s->work->requests[i];
@@ -247,7 +248,7 @@ static void submit(struct serving *s, size_t i)
             w->scratch, "prompt and output of %lld tokens exceed max_model_len %lld",
             (long long)(q->num_prefill_tokens + q->num_decode_tokens), (long long)limit);
         finish(s, i, OVER,
-               &(struct outcome){RUN_REJECTED, RUN_NONE, RUN_NONE, "max_model_len", why});
+               &(struct worker_outcome){RUN_REJECTED, RUN_NONE, RUN_NONE, "max_model_len", why});
         return;
     }
     const struct worker_submit m = {
@@ -269,7 +270,7 @@ static void submit(struct serving *s, size_t i)
     w->delays_ns[w->n_delays++] = l->sent_ns - l->planned_ns;
 }
 
-static enum st send_due(struct serving *s, struct err *e)
+static enum st send_due(struct worker_serving *s, struct err *e)
 {
     int64_t now = clock_mono_ns() - s->mono0_ns;
     TRY(release_next(&s->release, &s->next, e));
@@ -287,7 +288,7 @@ static enum st send_due(struct serving *s, struct err *e)
 
 /* Cancels requests past their time limit. They are in order of their planned moments, so the first
  * running one expires first. */
-static void cancel_late(struct serving *s)
+static void cancel_late(struct worker_serving *s)
 {
     int64_t limit_ns = ns_from_s(s->w->p.request_timeout_s);
     int64_t now = clock_mono_ns() - s->mono0_ns;
@@ -304,7 +305,7 @@ static void cancel_late(struct serving *s)
         const char *why =
             arena_printf(s->w->scratch, "not over after %g s", s->w->p.request_timeout_s);
         finish(s, i, CANCELLED,
-               &(struct outcome){RUN_TIMEOUT, end_now(s, i), RUN_NONE, "timeout", why});
+               &(struct worker_outcome){RUN_TIMEOUT, end_now(s, i), RUN_NONE, "timeout", why});
     }
 }
 
@@ -324,7 +325,7 @@ static enum st bad(const struct worker_event *ev, struct err *e, const char *fmt
 }
 
 /* The request of a message; *l is NULL when it was cancelled. */
-static enum st about(struct serving *s, const struct worker_event *ev, int64_t id, size_t *i,
+static enum st about(struct worker_serving *s, const struct worker_event *ev, int64_t id, size_t *i,
                      struct live **l, struct err *e)
 {
     int64_t at = find_sent(s, id);
@@ -339,8 +340,8 @@ static enum st about(struct serving *s, const struct worker_event *ev, int64_t i
     return ST_OK;
 }
 
-static enum st on_token(struct serving *s, const struct worker_event *ev, size_t k, int64_t t,
-                        struct err *e)
+static enum st on_token(struct worker_serving *s, const struct worker_event *ev, size_t k,
+                        int64_t t, struct err *e)
 {
     size_t i;
     struct live *l;
@@ -379,7 +380,7 @@ static enum st on_token(struct serving *s, const struct worker_event *ev, size_t
     return ST_OK;
 }
 
-static enum st on_tokens(struct serving *s, const struct worker_event *ev, struct err *e)
+static enum st on_tokens(struct worker_serving *s, const struct worker_event *ev, struct err *e)
 {
     int64_t t = run_time(s, ev->tokens.t_ns), read = s->w->child.read_ns - s->mono0_ns;
     if (t > read + s->w->slack_ns)
@@ -391,7 +392,7 @@ static enum st on_tokens(struct serving *s, const struct worker_event *ev, struc
     return ST_OK;
 }
 
-static enum st on_batch(struct serving *s, const struct worker_event *ev, struct err *e)
+static enum st on_batch(struct worker_serving *s, const struct worker_event *ev, struct err *e)
 {
     const struct worker_batch *b = &ev->batch;
     if (!s->w->hello.batches)
@@ -416,7 +417,7 @@ static enum st on_batch(struct serving *s, const struct worker_event *ev, struct
     return ST_OK;
 }
 
-static enum st on_finished(struct serving *s, const struct worker_event *ev, struct err *e)
+static enum st on_finished(struct worker_serving *s, const struct worker_event *ev, struct err *e)
 {
     size_t i;
     struct live *l;
@@ -430,7 +431,7 @@ static enum st on_finished(struct serving *s, const struct worker_event *ev, str
         return bad(ev, e, "request %lld has %lld tokens, %lld came", (long long)id,
                    (long long)ev->finished.num_tokens, (long long)l->tokens);
     int64_t scheduled = ev->finished.scheduled_ns;
-    struct outcome o = {RUN_OK, l->last_ns, RUN_NONE, NULL, NULL};
+    struct worker_outcome o = {RUN_OK, l->last_ns, RUN_NONE, NULL, NULL};
     if (scheduled >= 0) {
         scheduled = run_time(s, scheduled);
         o.scheduled_ns = scheduled > l->sent_ns ? scheduled : l->sent_ns;
@@ -448,7 +449,7 @@ static enum st on_finished(struct serving *s, const struct worker_event *ev, str
     return ST_OK;
 }
 
-static enum st on_error(struct serving *s, const struct worker_event *ev, struct err *e)
+static enum st on_error(struct worker_serving *s, const struct worker_event *ev, struct err *e)
 {
     size_t i;
     struct live *l;
@@ -457,8 +458,9 @@ static enum st on_error(struct serving *s, const struct worker_event *ev, struct
     TRY(about(s, ev, ev->error.id, &i, &l, e));
     if (l)
         finish(s, i, OVER,
-               &(struct outcome){RUN_ERROR, end_now(s, i), RUN_NONE,
-                                 ev->error.kind ? ev->error.kind : "engine", ev->error.message});
+               &(struct worker_outcome){RUN_ERROR, end_now(s, i), RUN_NONE,
+                                        ev->error.kind ? ev->error.kind : "engine",
+                                        ev->error.message});
     else
         s->live[i].state = OVER;
     return ST_OK;
@@ -466,7 +468,7 @@ static enum st on_error(struct serving *s, const struct worker_event *ev, struct
 
 static enum st on_event(void *self, const struct worker_event *ev, struct err *e)
 {
-    struct serving *s = self;
+    struct worker_serving *s = self;
     s->heard_ns = s->w->child.read_ns;
     switch (ev->type) {
     case WORKER_TOKENS:
@@ -494,7 +496,7 @@ static int64_t earlier(int64_t a, int64_t b)
 }
 
 /* Monotonic time of the next own action. */
-static int64_t next_deadline(const struct serving *s)
+static int64_t next_deadline(const struct worker_serving *s)
 {
     int64_t at = INT64_MAX;
     if (isfinite(s->next.s))
@@ -508,7 +510,7 @@ static int64_t next_deadline(const struct serving *s)
     return at;
 }
 
-static enum st check_silence(struct serving *s, struct err *e)
+static enum st check_silence(struct worker_serving *s, struct err *e)
 {
     double limit_s = s->w->p.silence_timeout_s;
     if (s->running == 0 || clock_mono_ns() < s->heard_ns + ns_from_s(limit_s))
@@ -518,7 +520,7 @@ static enum st check_silence(struct serving *s, struct err *e)
     return ST_DEVICE;
 }
 
-static enum st serve_all(struct serving *s, struct err *e)
+static enum st serve_all(struct worker_serving *s, struct err *e)
 {
     for (;;) {
         cancel_late(s);
@@ -540,7 +542,7 @@ static enum st serve_all(struct serving *s, struct err *e)
 }
 
 /* Messages about cancelled requests and the last batch may come in between. */
-static enum st clocks_again(struct serving *s, struct err *e)
+static enum st clocks_again(struct worker_serving *s, struct err *e)
 {
     struct worker *w = s->w;
     snprintf(s->moment, sizeof s->moment, "after the last request");
@@ -556,7 +558,7 @@ static enum st clocks_again(struct serving *s, struct err *e)
 enum st worker_run(struct worker *w, const struct worker_work *work, const struct serve_sink *sink,
                    struct worker_counters *counters, struct err *e)
 {
-    struct serving s = {.w = w, .work = work, .sink = sink};
+    struct worker_serving s = {.w = w, .work = work, .sink = sink};
     if (w->passes > 0 || w->runs > 0) /* a while ago */
         TRY(worker_set_offset(w, e));
     w->runs++;

@@ -1,4 +1,4 @@
-#include "energy/run.h"
+#include "energy/whole_run.h"
 
 #include <limits.h>
 #include <math.h>

@@ -12,8 +12,8 @@
  *
  * Rejected: another process on the GPU at any time, and clocks held down by heat or the hardware.
  */
-#ifndef ENERGY_RUN_H
-#define ENERGY_RUN_H
+#ifndef ENERGY_WHOLE_RUN_H
+#define ENERGY_WHOLE_RUN_H
 
 #include "energy/energy_report.h"
 #include "energy/probe.h"
