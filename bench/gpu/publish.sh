@@ -30,6 +30,7 @@ trap 'rm -rf "$work"' EXIT
 out=$work step_name=publish # of bench/steps.sh
 mkdir "$work/steps"
 . "$root/bench/steps.sh"
+. "$root/bench/recorded.sh"
 "$tw" --version >/dev/null || { echo "publish.sh: no program: TWINFER, or ./do build" >&2; exit 4; }
 
 # ---- into a copy of data/GPU ----
@@ -107,15 +108,9 @@ done
 compared() {
     dir=$new/runs/$1/$2 to=$work/figures/$1/$2
     mkdir -p "$to"
-    settings=$(awk '/^scheduler:/ { here = 1; next } /^[^ ]/ { here = 0 }
-        here && $1 ~ /^(batch_cap|token_budget|max_model_len|num_blocks):$/ && $2 != "null" { sub(/:/, "", $1); printf "scheduler.%s=%s ", $1, $2 }' "$dir/real-1/config.yaml")
     others=
     for real in "$dir"/real-[2-9]; do [ ! -d "$real" ] || others=$others${others:+,}$real; done
-    words="model=$1 scheduler.hybrid_kv_cache=false" # as run.sh has it
-    case $1 in gpt_oss*) words="$words ~model.config.quantization_config" ;; esac
-    # shellcheck disable=SC2086  # several words
-    "$tw" simulate "hardware=$gpu" $words "profile.root=$new" $settings output.tokens=none workload.warmup_requests=10 \
-        "workload.dir=$dir/workload" "out=$to/sim" >"$to/sim.txt" 2>&1 || { cat "$to/sim.txt" >&2; exit 1; }
+    recorded_simulate "$gpu" "$1" "$dir" "$new" "$to/sim" >"$to/sim.txt" 2>&1 || { cat "$to/sim.txt" >&2; exit 1; }
     rc=0
     "$tw" compare "real_run_dir=$dir/real-1" ${others:+"spread=[$others]"} "sim_run_dir=$to/sim" "out=$to/compare" >"$to/compare.txt" 2>&1 || rc=$?
     case $rc in 0 | 1 | 5) ;; *) cat "$to/compare.txt" >&2; exit 1 ;; esac
@@ -140,13 +135,7 @@ row() {
         }' "$work/figures/$1/$2/compare.txt"
 }
 
-points() {
-    for dir in "$new"/runs/*/*/; do
-        [ ! -f "$dir/real-1/request_metrics.csv" ] || echo "$(basename "$(dirname "$dir")") $(basename "$dir")"
-    done
-}
-
-points >"$work/points"
+recorded_points "$new" >"$work/points"
 {
     echo "| simulated / real - 1, % (spread of the real runs) | TTFT P50 | P90 | P99 | TPOT P50 | P90 | P99 | E2E P50 | P90 | P99 |"
     echo "|---|---|---|---|---|---|---|---|---|---|"
