@@ -73,6 +73,7 @@ vllm_of() {
         [ -s "$work/concerned" ] || continue
         for run in "$runs/$name"_*; do
             [ -f "$run/request_metrics.csv" ] || continue
+            case $run in *_r[2-9] | *_burst) continue ;; esac # prompts that a cache held; a client that was late
             rm -rf "$work/sim"
             python3 "$here/ablation.py" trace "$run" >"$work/trace.csv"
             "$tw" simulate "hardware=$gpu" "model=$model" scheduler=vllm_0_33 "$@" "profile.root=$work/root" "workload.trace=$work/trace.csv" \
