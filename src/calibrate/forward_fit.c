@@ -19,6 +19,7 @@ struct forward_problem {
     double *slope;                 /* [n][ITERATION_PARAMS] of that, by the logarithms */
     double *size;                  /* [n] of off, to be sorted */
     double scale;
+    bool settled; /* the last step moved nothing */
 };
 
 /* Those of the host and of launching are in no case. */
@@ -71,14 +72,14 @@ static void equations(const struct forward_problem *x, const struct theta *t,
 static enum st iterate(struct forward_problem *x, struct theta *t, double hessian[THETAS][THETAS],
                        struct err *e)
 {
-    double gradient[THETAS], step[THETAS], moved = 1;
-    for (int round = 0; round < ROUNDS && moved > 1e-5; round++) {
+    double gradient[THETAS], step[THETAS];
+    for (int round = 0; round < ROUNDS && !x->settled; round++) {
+        double moved = 0;
         predict_all(x, t);
         x->scale = fmax(STATS_NORMAL_MAD * median_size(x), calibrate_left_over[OBSERVED_TPOT]);
         equations(x, t, hessian, gradient);
         if (!solve(THETAS, THETAS, hessian[0], x->prior->held, gradient, step))
             return err_set(e, ST_INPUT, "%s: its times depend on no parameter", x->b->path);
-        moved = 0;
         for (int i = 0; i < THETAS; i++)
             moved = fmax(moved, fabs(step[i]));
         const double part = moved > MOST_STEP ? MOST_STEP / moved : 1;
@@ -86,6 +87,7 @@ static enum st iterate(struct forward_problem *x, struct theta *t, double hessia
             if (!x->prior->held[i])
                 t->ln[i] -= part * step[i];
         theta_clamp(t);
+        x->settled = moved <= 1e-5;
     }
     predict_all(x, t);
     return ST_OK;
@@ -128,9 +130,10 @@ static const char *words(struct arena *a, struct forward_problem *x)
             most = i;
     return arena_printf(a,
                         "%s: %zu cases of the device's times; fitted, they are off by %.1f %% in "
-                        "the median, at most %.1f %% (%s)",
+                        "the median, at most %.1f %% (%s)%s",
                         x->b->path, x->b->n, 100 * expm1(median_size(x)), 100 * expm1(x->off[most]),
-                        x->b->of[most].name);
+                        x->b->of[most].name,
+                        x->settled ? "" : "; the fit still moved at its last round");
 }
 
 enum st forward_prior(struct arena *a, const struct iteration_shape *shape,

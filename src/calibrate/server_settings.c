@@ -218,7 +218,7 @@ enum st server_settings_merge(const char *path, const struct observed_settings *
     }
     if (s->gpu_memory_utilization > 0)
         all->gpu_memory_utilization = s->gpu_memory_utilization;
-    if (s->kv_tokens && !all->num_blocks)
+    if (s->kv_tokens)
         all->kv_tokens = s->kv_tokens;
     all->async = s->async ? s->async : all->async;
     all->log = s->log;

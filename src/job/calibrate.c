@@ -82,14 +82,21 @@ static bool same_gpu(const char *stated, const char *id)
     return false;
 }
 
-/* The KV cache that the server told in tokens, as blocks. */
+/* The KV cache that the server told in tokens, as blocks; in blocks too it says so twice. */
 static enum st take_kv_tokens(const struct job_context *c, const struct job_calibration *j,
-                              const char *path, int64_t tokens, struct plan *p, struct err *e)
+                              const char *path, const struct observed_settings *s, struct plan *p,
+                              struct err *e)
 {
     const bool alike = !j->m.m.opaque && (!j->m.m.structure || j->m.m.structure->n_attentions == 1);
-    const int64_t size = p->scheduler.block_size;
-    if (!tokens)
+    const int64_t size = p->scheduler.block_size, tokens = s->kv_tokens;
+    if (!tokens || (s->num_blocks && !alike))
         return ST_OK;
+    if (s->num_blocks && tokens != s->num_blocks * size) {
+        err_set(e, ST_INPUT,
+                "%s states a KV cache of %lld tokens, and the record %lld blocks of %lld", path,
+                (long long)tokens, (long long)s->num_blocks, (long long)size);
+        return err_hint(e, "the log is of another server than the record");
+    }
     if (alike && tokens % size == 0)
         return take(c, path, "scheduler.num_blocks", tokens / size, &p->scheduler.num_blocks, e);
     log_warn("%s states a KV cache of %lld tokens, which is not taken: %s; scheduler.num_blocks "
@@ -138,7 +145,7 @@ static enum st settle_logged(const struct job_context *c, const struct job_calib
                              const char *path, const struct observed_settings *s, struct plan *p,
                              struct err *e)
 {
-    TRY(take_kv_tokens(c, j, path, s->kv_tokens, p, e));
+    TRY(take_kv_tokens(c, j, path, s, p, e));
     TRY(take_async(c, path, s->async, p, e));
     TRY(take_graphs(c, path, s->cuda_graphs, p, e));
     return take(c, path, "scheduler.graph_tokens", s->graph_tokens, &p->scheduler.graph_tokens, e);
@@ -150,7 +157,9 @@ static enum st settle(const struct job_context *c, const struct job_calibration 
                       struct err *e)
 {
     const char *hub = j->m.hub;
-    path = s->log ? s->log : path;
+    const char *logged = s->log ? s->log : path;
+    if (s->log) /* what both may state */
+        path = arena_printf(c->a, "%s (with %s)", path, s->log);
     if (s->model && hub && !observed_same_model(s->model, hub) &&
         (!p->model.name || strcasecmp(s->model, p->model.name) != 0))
         return contradicts(path, "model", s->model, hub, e);
@@ -166,7 +175,7 @@ static enum st settle(const struct job_context *c, const struct job_calibration 
     TRY(take(c, path, "scheduler.token_budget", s->token_budget, &p->scheduler.token_budget, e));
     TRY(take(c, path, "scheduler.batch_cap", s->batch_cap, &p->scheduler.batch_cap, e));
     TRY(take(c, path, "scheduler.max_model_len", s->max_model_len, &p->scheduler.max_model_len, e));
-    TRY(settle_logged(c, j, path, s, p, e));
+    TRY(settle_logged(c, j, logged, s, p, e));
     if (s->prefix_caching < 0 || (s->prefix_caching == 1) == p->scheduler.prefix_caching)
         return ST_OK;
     if (typed(c, "scheduler.prefix_caching"))
