@@ -88,6 +88,18 @@ region_of() { # NAME decode | mixed
     fi
 }
 
+# under_way PID: until the server computes requests of the load that this process sends, or that ended
+under_way() {
+    for _ in $(seq 240); do
+        running=$(fetch "$url/metrics" | awk '/^vllm:num_requests_running/ { n += $NF } END { print (n > 0 ? 1 : 0) }') || running=0
+        [ "$running" = 0 ] || return 0
+        kill -0 "$1" 2>/dev/null || break
+        sleep 0.5
+    done
+    echo "the server computes no request (vllm:num_requests_running of $url/metrics)" >&2
+    return 4
+}
+
 captured() { # MODEL decode | mixed
     model_of "$1"
     kind_of=$2
@@ -103,8 +115,12 @@ captured() { # MODEL decode | mixed
     loading=$!
     case $region in
     profiler/*)
-        sleep 4 # prompts are computed, or requests come all the time
-        post "$url/start_profile" || { echo "the server takes no /start_profile: it needs --profiler-config of vLLM 0.13 and later" >&2; return 4; }
+        if ! { under_way $loading && post "$url/start_profile"; }; then
+            echo "no /start_profile was taken, which needs --profiler-config of vLLM 0.13 and later" >&2
+            kill $loading 2>/dev/null || :
+            wait $loading 2>/dev/null || :
+            return 4
+        fi
         ;;
     esac
     wait $loading || return

@@ -209,7 +209,13 @@ server_log_size() {
 # The lines come a little behind the tokens they tell of.
 server_log_part() { # FILE FROM
     [ -n "$log" ] && [ -f "$log" ] || return 0
-    sleep "$(small 1 0.1)"
+    at_rest=''
+    for _ in $(seq 40); do # the log of the last iterations comes behind their answers, by lines or not
+        size=$(server_log_size)
+        [ "$size" != "$at_rest" ] || [ "$(tail -c 1 "$log" | wc -l)" = 0 ] || break
+        at_rest=$size
+        sleep 0.5
+    done
     tail -c "+$(($2 + 1))" "$log" | grep -a 'Iteration(' >"$1" || { rm -f "$1"; return 0; }
     gzip -nf "$1"
 }

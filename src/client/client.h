@@ -115,6 +115,8 @@ struct client_turns {
                     struct err *e);
 };
 
+/* A message of the answer. Those that one read brought are a nanosecond apart, so that a busy
+ * client is not taken for a server that sends several tokens in a message, which have one time. */
 struct client_chunk {
     int64_t time_ns;
     int32_t tokens;     /* known count, or 0 = at least one, unknown */

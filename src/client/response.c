@@ -112,6 +112,8 @@ static void take_chunk(struct response *s, int64_t time_ns, const struct stream_
     struct client_result *r = s->r;
     int32_t tokens = count_tokens(s, c);
     if (tokens >= 0) {
+        if (r->chunks.n && time_ns <= vec_last(&r->chunks).time_ns)
+            time_ns = vec_last(&r->chunks).time_ns + 1;
         vec_push(&r->chunks, (struct client_chunk){time_ns, tokens, (int32_t)c->text_bytes});
         r->end_ns = time_ns;
     } else if (c->has_choice)

@@ -61,6 +61,23 @@ static void chunks_with_text_carry_tokens(void **state)
     assert_end(&m, RUN_OK, "", "");
 }
 
+/* A busy client reads late: messages stay messages, each a time of its own. */
+static void messages_that_one_read_brings_are_told_apart(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m,
+         "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: {\"choices\":[{\"text\":\"b\"}]}\n\n"
+         "data: {\"choices\":[{\"text\":\"c\"}]}\n\n",
+         "data: {\"choices\":[{\"text\":\"d\"}]}\n\n", "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.n, 4);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(m.r.chunks.p[i].time_ns, 10 + i);
+    assert_int_equal(m.r.chunks.p[3].time_ns, 20);
+    assert_int_equal(m.r.end_ns, 20);
+    end(&m);
+}
+
 static void a_chat_speaks_in_deltas(void **state)
 {
     struct made m;
@@ -474,6 +491,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(secrets_stand_in_no_message),
         cmocka_unit_test(chunks_with_text_carry_tokens),
+        cmocka_unit_test(messages_that_one_read_brings_are_told_apart),
         cmocka_unit_test(a_chat_speaks_in_deltas),
         cmocka_unit_test(tokens_without_text_are_found_by_the_total),
         cmocka_unit_test(ids_count_tokens_exactly),
