@@ -144,7 +144,8 @@ static void make(struct arena *a, struct outcome *o, const struct tokenizer *t,
     o->length = judge_length(o);
     o->prompt = judge_prompt(o, prompts);
     o->at_once = o->output_tokens > 1 && r->chunks.n > 0 &&
-                 vec_last(&r->chunks).time_ns - r->chunks.p[0].time_ns < (int64_t)r->chunks.n;
+                 vec_last(&r->chunks).time_ns - r->chunks.p[0].time_ns <
+                     (int64_t)(r->chunks.n + r->empties.n);
 }
 
 void outcomes_make(struct arena *a, const struct workload *w, const struct client_result *results,

@@ -107,13 +107,22 @@ static int32_t count_tokens(struct response *s, const struct stream_chunk *c)
     return s->usage_so_far && more > 0 ? (int32_t)(more < INT32_MAX ? more : 0) : 0;
 }
 
+/* Of a message: behind those that the same read brought before it, empty ones too. */
+static int64_t time_of(const struct client_result *r, int64_t time_ns)
+{
+    if (r->chunks.n && time_ns <= vec_last(&r->chunks).time_ns)
+        time_ns = vec_last(&r->chunks).time_ns + 1;
+    if (r->empties.n && time_ns <= vec_last(&r->empties).time_ns)
+        time_ns = vec_last(&r->empties).time_ns + 1;
+    return time_ns;
+}
+
 static void take_chunk(struct response *s, int64_t time_ns, const struct stream_chunk *c)
 {
     struct client_result *r = s->r;
     int32_t tokens = count_tokens(s, c);
+    time_ns = time_of(r, time_ns);
     if (tokens >= 0) {
-        if (r->chunks.n && time_ns <= vec_last(&r->chunks).time_ns)
-            time_ns = vec_last(&r->chunks).time_ns + 1;
         vec_push(&r->chunks, (struct client_chunk){time_ns, tokens, (int32_t)c->text_bytes});
         r->end_ns = time_ns;
     } else if (c->has_choice)

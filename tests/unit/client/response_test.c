@@ -50,10 +50,10 @@ static void chunks_with_text_carry_tokens(void **state)
          "data: [DONE]\n\n");
     assert_int_equal(m.r.chunks.n, 2);
     assert_int_equal(m.r.chunks.p[0].time_ns, 10);
-    assert_int_equal(m.r.chunks.p[1].time_ns, 20);
-    assert_int_equal(m.r.chunks.p[1].tokens, 0); /* unknown */
+    assert_int_equal(m.r.chunks.p[1].time_ns, 21); /* behind the empty one */
+    assert_int_equal(m.r.chunks.p[1].tokens, 0);   /* unknown */
     assert_int_equal(m.r.first_byte_ns, 10);
-    assert_int_equal(m.r.end_ns, 20);
+    assert_int_equal(m.r.end_ns, 21);
     assert_int_equal(m.r.prompt_tokens, 5);
     assert_int_equal(m.r.completion_tokens, 2);
     assert_string_equal(m.r.finish, "length");
