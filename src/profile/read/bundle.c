@@ -397,6 +397,7 @@ void bundle_sum_tables(struct arena *a, struct bundle *b)
         if (op->where == OP_BEFORE_LAYERS)
             sum_add(a, &b->once, c, op->repeat);
     }
+    experts_tell_costs(b);
 }
 
 static enum st load_power_cap(struct arena *a, struct bundle *b, struct err *e)

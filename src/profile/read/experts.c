@@ -37,16 +37,6 @@ double predict_experts_part_s(const struct bundle *b, int64_t tokens, double pai
 
 /* ---- prompts and decodes of a batch choose experts each for itself --------------------------- */
 
-/* Of all layers. */
-struct costs {
-    double reading_s, token_s; /* all experts, once; computing a token */
-};
-
-static bool tells_costs(const struct bundle *b)
-{
-    return b->experts.n > 0 && b->decode_experts.n > 0;
-}
-
 /* An expert is read and computed in part at a time, which takes ||reading, computing||. The
  * exponent is that of 2,048 tokens of Qwen3-30B-A3B on an H100 in 128 prompts, which read all
  * experts: 0.90 ms a layer, of 0.43 for reading and 0.70 for computing. */
@@ -64,22 +54,25 @@ static double reading_of(double all_s, double computing_s)
 
 /* Computing is what a token more takes of a long prompt, which reads no more than one of half its
  * length. The decode of the most rows reads nearly all experts: as many as model_experts_hit. */
-static struct costs costs_of(const struct bundle *b)
+void experts_tell_costs(struct bundle *b)
 {
+    b->expert_costs = (struct expert_costs){0};
+    if (b->experts.n == 0 || b->decode_experts.n == 0)
+        return;
     const struct model *m = &b->expert_model;
     const double rows = most_of(&b->decode_experts), longest = most_of(&b->experts);
     const double read = model_experts_hit(m, rows) / (double)m->experts;
     const double more_s = sum_s(&b->experts, longest) - sum_s(&b->experts, longest / 2);
     const double token_s = fmax(more_s, 0) / (longest / 2);
     const double reading_s = reading_of(sum_s(&b->decode_experts, rows), token_s * rows) / read;
-    return (struct costs){.reading_s = reading_s, .token_s = token_s};
+    b->expert_costs = (struct expert_costs){.reading_s = reading_s, .token_s = token_s};
 }
 
 double predict_experts_unread(const struct bundle *b, int64_t tokens, bool decodes)
 {
-    if (!tells_costs(b) || tokens <= 0)
+    const struct expert_costs c = b->expert_costs;
+    if (!(c.reading_s > 0) || tokens <= 0)
         return 1;
-    const struct costs c = costs_of(b);
     const double s = sum_s(decodes ? &b->decode_experts : &b->experts, (double)tokens);
     return fmax(1 - reading_of(s, c.token_s * (double)tokens) / c.reading_s, 0);
 }
@@ -89,9 +82,9 @@ double predict_experts_unread(const struct bundle *b, int64_t tokens, bool decod
 double predict_experts_more_s(const struct bundle *b, const struct experts_part *prompts,
                               const struct experts_part *decodes)
 {
-    if (!tells_costs(b))
+    const struct expert_costs c = b->expert_costs;
+    if (!(c.reading_s > 0))
         return 0;
-    const struct costs c = costs_of(b);
     const double p = 1 - prompts->unread, d = 1 - decodes->unread;
     const double prompts_s = c.token_s * (double)prompts->tokens,
                  decodes_s = c.token_s * (double)decodes->tokens;

@@ -67,6 +67,11 @@ struct curve_sum {
     int n;
 };
 
+/* Of the experts of all layers: reading all of them once, 0 = not told; computing a token. */
+struct expert_costs {
+    double reading_s, token_s;
+};
+
 struct bundle {
     const char *root, *dir, *missing;
     const struct node *meta;        /* whole; NULL = Vidur's */
@@ -102,6 +107,7 @@ struct bundle {
     struct curve_sum decode_experts; /* of batches without chunks; n 0 = not told apart */
     double experts_fit[3];           /* of `experts`: op_table's expert_fit summed */
     struct model expert_model;       /* their number and choice */
+    struct expert_costs expert_costs;
     struct op_table all_reduce_table, send_recv_table, all_to_all_table;
     struct curve all_reduce, send_recv, all_to_all; /* of one call, over tokens; no grid = none */
     int32_t all_reduces, all_to_alls;               /* per forward pass */
@@ -135,5 +141,6 @@ void bundle_find_attention(struct bundle *b);
 /* tokens, rows and once from the tables; the sums must be empty (bundle_clear_sums). */
 void bundle_sum_tables(struct arena *a, struct bundle *b);
 void bundle_clear_sums(struct bundle *b);
+void experts_tell_costs(struct bundle *b); /* expert_costs, from the sums; the last step of these */
 
 #endif
