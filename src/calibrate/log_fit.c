@@ -314,6 +314,32 @@ static enum st iterate(struct log_problem *x, struct theta *t, double *predicted
     }
 }
 
+/* A simulation has the pace 1. The prior of each parameter holds the parameters where they are,
+ * and that of a pace is wide, so that the paces of a host that is slower than the prior have a mean
+ * above 1. The parameters take that mean, of the iterations that wait for the host, which then take
+ * what they do in all. A stretch that stalled is no part of it. */
+static void take_mean_pace(struct log_problem *x, struct theta *t)
+{
+    double paced_s = 0, even_s = 0;
+    for (size_t r = 0; r < x->n_runs; r++)
+        for (size_t i = 0; i < x->runs[r]->match.n; i++) {
+            const struct replayed *s = &x->replayed[r];
+            if (!x->runs[r]->match.of[i].known || !(s->wait_s[i] < NO_WAIT_S) ||
+                pace_stalled(&x->pace, pace_stretch(&x->pace, r, i)))
+                continue;
+            paced_s += s->launch_s[i];
+            even_s += s->launch_s[i] / x->pace.of[r][i];
+        }
+    if (!(even_s > 0))
+        return;
+    const double mean = log(paced_s / even_s);
+    for (int i = 0; i < ITERATION_PARAMS; i++)
+        if (iteration_param_is(i, ITERATION_OF_HOST) && is_replayed(x->p->prior, i))
+            t->ln[i] += mean;
+    theta_clamp(t);
+    pace_slow(&x->pace, -mean);
+}
+
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* Standard deviation of the logarithm of a ratio, over stretches of iterations. */
@@ -524,6 +550,7 @@ static enum st fit(struct log_problem *x, const struct calibrate_input *in, stru
     predicted = arena_array(x->a, double, x->n);
     TRY(check_async(x, e));
     TRY(iterate(x, &f->theta, predicted, hessian, &f->steps, e));
+    take_mean_pace(x, &f->theta);
     if (!solve_inverse(THETAS, THETAS, hessian[0], x->p->prior->held, f->covariance[0]))
         return err_set(e, ST_REJECTED, "the logged times depend on no parameter");
     pace_widen(&x->pace, x->p->prior->held, f->covariance);

@@ -7,6 +7,11 @@
 
 /* Where it begins: most hosts are steadier. It only has to be one that the data can widen. */
 static const double FIRST_SD = 0.1, LEAST_SD = 1e-3;
+static const double STALL = 3; /* sd */
+/* Of the logarithm of the mean pace of runs of 30 to 60 s on one machine: 0.14, 0.06, 0.12 and 0.10
+ * of the runs of two models on two machines (docs/lab/servers.md). Two runs that happen to be alike
+ * don't show it. */
+static const double LEAST_RUN_SD = 0.1;
 
 static void set_factors(struct pace *p)
 {
@@ -104,12 +109,24 @@ void pace_move(struct pace *p, const double *step, double by)
     set_factors(p);
 }
 
+void pace_slow(struct pace *p, double by)
+{
+    for (size_t b = 0; b < p->n; b++)
+        p->ln[b] += by;
+    set_factors(p);
+}
+
 double pace_loss(const struct pace *p)
 {
     double s = 0;
     for (size_t b = 0; b < p->n; b++)
         s += p->ln[b] * p->ln[b];
     return precision(p) * s / 2;
+}
+
+bool pace_stalled(const struct pace *p, size_t stretch)
+{
+    return fabs(p->ln[stretch]) > STALL * p->sd;
 }
 
 void pace_settle(struct arena *scratch, struct pace *p)
@@ -121,7 +138,8 @@ void pace_settle(struct arena *scratch, struct pace *p)
         if (!(told > 0))
             continue;
         u[n++] = p->ln[b];
-        squares += p->ln[b] * p->ln[b] + 1 / (told + 1 / (p->sd * p->sd));
+        const double within = fmin(fabs(p->ln[b]), STALL * p->sd);
+        squares += within * within + 1 / (told + 1 / (p->sd * p->sd));
     }
     if (n == 0)
         return;
@@ -132,7 +150,8 @@ void pace_settle(struct arena *scratch, struct pace *p)
 void pace_widen(const struct pace *p, const bool held[THETAS], double (*covariance)[THETAS])
 {
     const double stretches = (double)p->n / (double)p->n_runs;
-    const double variance = p->worth * p->sd * p->sd / stretches;
+    const double variance =
+        fmax(p->worth * p->sd * p->sd / stretches, LEAST_RUN_SD * LEAST_RUN_SD);
     for (int i = 0; i < THETAS; i++)
         for (int j = 0; j < THETAS; j++)
             if (!held[i] && !held[j] && iteration_param_is(i, ITERATION_OF_HOST) &&

@@ -15,7 +15,8 @@
  * sqrt(worth), worth by batches_correlated (batches.h); its own variance is that beside sd alone,
  * else stretches that say little would widen sd round by round. A pace moves all times of the host
  * together, so its derivative is the sum of theirs, and no simulation is needed for it; what it
- * does beyond its stretch is left out. */
+ * does beyond its stretch is left out. A stretch whose u is beyond 3 sd stalled, as while a kernel
+ * is compiled: it counts as one of 3 sd, or one such stretch would say how all others vary. */
 #ifndef CALIBRATE_PACE_H
 #define CALIBRATE_PACE_H
 
@@ -50,9 +51,13 @@ void pace_equations(struct pace *p, double hessian[THETAS][THETAS], double gradi
 /* The step of each u, to be subtracted, with that of theta: [n]. */
 void pace_step(const struct pace *p, const double theta[THETAS], double *step);
 void pace_move(struct pace *p, const double *step, double by); /* u -= by step */
+void pace_slow(struct pace *p, double by);                     /* all u += by */
+bool pace_stalled(const struct pace *p, size_t stretch);
 double pace_loss(const struct pace *p);
 void pace_settle(struct arena *scratch, struct pace *p);
-/* To the covariance of a fit, what the mean pace of another run as long as these adds. */
+/* To the covariance of a fit, what the mean pace of another run as long as these adds: what
+ * correlated stretches say of a mean, and at least what runs of one machine were seen to differ by,
+ * as two runs don't show bouts that are longer than they are. */
 void pace_widen(const struct pace *p, const bool held[THETAS], double (*covariance)[THETAS]);
 
 #endif

@@ -218,6 +218,20 @@ static void a_slow_host_is_no_cost_of_its_batches(void **state)
     assert_true(sd > 0.05);
     assert_near(fit.theta.ln[ITERATION_KERNEL_LAYER_S], middle, 2 * sd);
     assert_near(fit.theta.ln[ITERATION_SEQUENCE_S], s->truth.ln[ITERATION_SEQUENCE_S], log(2));
+
+    /* a simulation, which has no paces, launches in the time that the run took in all */
+    const size_t n = s->logged.match.n;
+    struct replayed took = replayed_new(t->a, n), takes = replayed_new(t->a, n);
+    double *pace = arena_array(t->a, double, n);
+    double took_s = 0, takes_s = 0;
+    for (size_t i = 0; i < n; i++)
+        pace[i] = i / PACE_STRETCH % 2 ? s->slow : 1;
+    assert_ok(log_replay(t->a, &s->trial, &s->logged, &s->truth, pace, &took, &t->e), t);
+    assert_ok(log_replay(t->a, &s->trial, &s->logged, &fit.theta, NULL, &takes, &t->e), t);
+    for (size_t i = 0; i < n; i++)
+        if (s->logged.match.of[i].is.chunks)
+            took_s += took.launch_s[i], takes_s += takes.launch_s[i];
+    assert_near_rel(takes_s, took_s, 0.03);
 }
 
 static void other_servers_are_refused(void **state)

@@ -101,11 +101,11 @@ static void spread_and_turns_are_found(void **state)
     bool held[THETAS] = {[ITERATION_TOKEN_S] = true};
     pace_new(t->a, &long_run, 1, &p);
     for (int b = 0; b < N; b++) {
-        p.ln[b] = b / TURN % 2 ? 0.25 : -0.25;
+        p.ln[b] = b / TURN % 2 ? 0.29 : -0.29;
         p.curvature[b] = 1e4; /* well known */
     }
     pace_settle(t->a, &p);
-    assert_near(p.sd, sqrt(0.25 * 0.25 + 1e-4), 1e-9);
+    assert_near(p.sd, sqrt(0.29 * 0.29 + 1e-4), 1e-9);
     assert_true(p.worth > TURN / 2 && p.worth < 2 * TURN);
 
     pace_widen(&p, held, covariance);
@@ -113,6 +113,53 @@ static void spread_and_turns_are_found(void **state)
     assert_near(covariance[ITERATION_ANSWER_S][ITERATION_KERNEL_LAYER_S], adds, 1e-12);
     assert_near(covariance[ITERATION_TOKEN_S][ITERATION_TOKEN_S], 0, 1e-12);
     assert_near(covariance[ITERATION_LAYER_S][ITERATION_LAYER_S], 0, 1e-12);
+}
+
+/* One stretch in which a kernel was compiled says nothing of the others. */
+static void a_stall_is_no_pace(void **state)
+{
+    struct test *t = *state;
+    struct pace p;
+    enum { N = 64 };
+    const size_t long_run = N * PACE_STRETCH;
+    pace_new(t->a, &long_run, 1, &p);
+    for (int b = 0; b < N; b++) {
+        p.ln[b] = b % 2 ? 0.1 : -0.1;
+        p.curvature[b] = 1e6; /* well known */
+    }
+    p.ln[5] = 2.5;
+    for (int round = 0; round < 20; round++)
+        pace_settle(t->a, &p);
+    assert_true(p.sd > 0.1 && p.sd < 0.12);
+    assert_true(pace_stalled(&p, 5));
+    assert_false(pace_stalled(&p, 4));
+}
+
+static void all_paces_move_together(void **state)
+{
+    struct test *t = *state;
+    struct pace p;
+    const size_t runs[] = {2 * PACE_STRETCH, 10};
+    pace_new(t->a, runs, 2, &p);
+    p.ln[1] = 0.3;
+    pace_slow(&p, -0.1);
+    assert_near(p.of[0][0], exp(-0.1), 1e-12);
+    assert_near(p.of[0][PACE_STRETCH], exp(0.2), 1e-12);
+    assert_near(p.of[1][9], exp(-0.1), 1e-12);
+}
+
+/* That the stretches of a run are alike does not say that another run has their pace. */
+static void another_run_has_a_pace_of_its_own(void **state)
+{
+    struct test *t = *state;
+    struct pace p;
+    const size_t long_run = 100 * PACE_STRETCH;
+    double covariance[THETAS][THETAS] = {{0}};
+    const bool held[THETAS] = {false};
+    pace_new(t->a, &long_run, 1, &p);
+    p.sd = 0.05;
+    pace_widen(&p, held, covariance);
+    assert_near(covariance[ITERATION_ANSWER_S][ITERATION_ANSWER_S], 0.1 * 0.1, 1e-12);
 }
 
 /* Of two runs one tells nothing of its host (its times on the device are traced): how much paces
@@ -166,6 +213,9 @@ int main(void)
         TEST(spread_and_turns_are_found),
         TEST(runs_without_times_of_the_host_do_not_widen),
         TEST(weak_data_do_not_widen),
+        TEST(a_stall_is_no_pace),
+        TEST(all_paces_move_together),
+        TEST(another_run_has_a_pace_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
