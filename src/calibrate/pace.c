@@ -150,8 +150,7 @@ void pace_settle(struct arena *scratch, struct pace *p)
 void pace_widen(const struct pace *p, const bool held[THETAS], double (*covariance)[THETAS])
 {
     const double stretches = (double)p->n / (double)p->n_runs;
-    const double variance =
-        fmax(p->worth * p->sd * p->sd / stretches, LEAST_RUN_SD * LEAST_RUN_SD);
+    const double variance = fmax(p->worth * p->sd * p->sd / stretches, LEAST_RUN_SD * LEAST_RUN_SD);
     for (int i = 0; i < THETAS; i++)
         for (int j = 0; j < THETAS; j++)
             if (!held[i] && !held[j] && iteration_param_is(i, ITERATION_OF_HOST) &&
