@@ -18,14 +18,15 @@ traced() { # MODEL
     load_into "$out/trace/$name-run" "$(small t12 prompts)"
     server_down
     [ -f "$server_out/run_meta.json" ] || { tail -n 5 "$out/server/trace.txt" >&2; return 3; }
+    set -- "kernels.trace=$server_out" "+model=$group" "+hardware=$hardware"
     if [ "$kind" = stand_in ]; then # marks its steps, and hands tokens on without a copy
-        "$tw" kernels "kernels.trace=$server_out" "out=$out/kernels/$name" >"$out/server/kernels.txt"
+        "$tw" kernels "$@" "out=$out/kernels/$name" >"$out/server/kernels.txt"
         awk -F, -v what="$name" '$NF ~ /:step/ { n += $3 } END { print what ": " n + 0 " steps" }' "$out/kernels/$name/trace_nvtx_sum.csv" | figure
         return
     fi
-    set -- "kernels.trace=$server_out" kernels.iterations=true
+    set -- "$@" kernels.iterations=true
     if grep -aq 'Iteration(' "$log" 2>/dev/null; then # of vLLM
-        set -- "$@" "kernels.iteration_log=$log" "kernels.runs=[$(quoted "$out/trace/$name-run")]" "model=$group" "hardware=$hardware"
+        set -- "$@" "kernels.iteration_log=$log" "kernels.runs=[$(quoted "$out/trace/$name-run")]"
     fi
     "$tw" kernels "$@" "out=$out/kernels/$name" >"$out/server/kernels.txt" || { code=$?; tail -n 5 "$out/server/kernels.txt"; return $code; }
     iterations_by_kind "$out/kernels/$name/iterations.csv" | sed "s/^/$name: /" | figure
