@@ -88,7 +88,7 @@ test)
     cmake --build build-test
     shift
     rc=0
-    (cd build-test && ctest --output-on-failure -j "$(nproc)" "$@") || rc=$?
+    (cd build-test && ctest --output-on-failure -j "$(sh ../scripts/ci/jobs.sh)" "$@") || rc=$?
     sh scripts/ci/skipped.sh build-test
     exit "$rc"
     ;;

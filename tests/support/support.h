@@ -1,6 +1,6 @@
 /* What every test may use.
  *
- * A test file is a list of functions and one main:
+ * A test file is a list of functions and one main, which the program of its room calls:
  *
  *     static void a_missing_key_is_named(void **state)
  *     {

@@ -5,7 +5,7 @@
  * each time with other noise; every profile simulates the same workload, with its intervals, and so
  * does the machine itself. The study of methodology.md is this program with more of everything:
  *
- *     COVERAGE=400 build-test/tests/unit.search.coverage */
+ *     COVERAGE=400 build-test/tests/unit.search unit.search.coverage */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
