@@ -4,7 +4,7 @@
 
 #include "base/vec.h"
 #include "compare/compare.h"
-#include "compare/words.h"
+#include "text/words.h"
 
 /* Sentences collected while comparing; strings live in the arena. */
 struct notes {

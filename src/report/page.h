@@ -4,10 +4,10 @@
 #define REPORT_PAGE_H
 
 #include "compare/curves.h"
-#include "compare/words.h"
 #include "deep/result.h"
 #include "metrics/time_series.h"
 #include "text/svg.h"
+#include "text/words.h"
 
 /* ---- one part of the report, per artifact -------------------------------------------------- */
 

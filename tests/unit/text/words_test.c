@@ -1,4 +1,4 @@
-#include "compare/words.h"
+#include "text/words.h"
 
 #include <math.h>
 
