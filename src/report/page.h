@@ -6,6 +6,7 @@
 #include "compare/curves.h"
 #include "deep/result.h"
 #include "metrics/time_series.h"
+#include "text/document.h"
 #include "text/svg.h"
 #include "text/words.h"
 
@@ -111,7 +112,9 @@ void page_analysis(struct arena *a, struct buf *out, const struct node *meta);
  * than the page. Cells come in the order of the columns, every row has them all. */
 struct page_column {
     const char *head; /* "" only for the first */
-    enum page_look { PAGE_NUMBER, PAGE_REAL, PAGE_SIM, PAGE_WORDS } look;
+    enum page_look { PAGE_NUMBER, PAGE_REAL, PAGE_SIM, PAGE_WORDS, PAGE_LABEL } look;
+    const char *below; /* a second line of the head; NULL = none */
+    int series;        /* the head has the colour of a chart's line, from 1; 0 = none */
 };
 struct page_table {
     struct buf *out;
@@ -136,6 +139,19 @@ void page_cell_end(struct page_table *t);
 void page_table_end(struct page_table *t);
 /* A bar as long as that part of its cell. */
 void page_bar(struct buf *out, double percent);
+
+/* ---- documents ----------------------------------------------------------------------------- */
+
+/* Draws the figure of that name: document_figure. The last of a list has the name NULL. */
+struct page_drawing {
+    const char *name;
+    void (*draw)(struct arena *a, struct buf *out, const void *data);
+};
+
+void page_banner(struct buf *out, const struct document *d); /* its headline and tiles */
+/* Its sections. drawings: NULL = it has no figures; data goes to them. */
+void page_document(struct arena *a, struct buf *out, const struct document *d,
+                   const struct page_drawing *drawings, const void *data);
 
 /* ---- reading trees ------------------------------------------------------------------------- */
 
