@@ -120,9 +120,16 @@ enum st compare_write_texts(const struct artifact *art, const struct buf *summar
 void compare_judge(struct arena *a, struct comparison *c, const struct run_metrics *spread);
 
 struct ab;
+struct document;
 /* settings, lines, outcome, notes. */
 void ab_tell(struct arena *a, struct ab *x);
-void ab_summary(struct arena *a, struct buf *out, const struct ab *x);
+
+/* ---- words of both documents ----------------------------------------------------------------- */
+
+double compare_known(size_t n); /* a count of a record that was read loosely: -1 is NAN */
+const char *compare_sentence(struct arena *a, const char *clause); /* with a capital letter */
+/* The reasons for inconclusive cells, as a section; nothing where there is none. */
+void compare_tell_causes(struct document *d, const struct compare_told *told);
 
 /* parts, findings, diagnosed. */
 void compare_diagnose(struct arena *a, struct comparison *c, const struct alignment *al);

@@ -3,6 +3,33 @@
 #include <stdio.h>
 
 #include "compare/intern.h"
+#include "text/document.h"
+
+double compare_known(size_t n)
+{
+    return (int64_t)n < 0 ? (double)NAN : (double)n;
+}
+
+const char *compare_sentence(struct arena *a, const char *clause)
+{
+    char *text = arena_str(a, clause);
+    if (text[0] >= 'a' && text[0] <= 'z')
+        text[0] = (char)(text[0] - 'a' + 'A');
+    return text;
+}
+
+void compare_tell_causes(struct document *d, const struct compare_told *told)
+{
+    document_section(d, "Why cells are inconclusive");
+    for (size_t i = 0; i < told->n_causes; i++) {
+        const struct compare_reason *r = &told->causes[i];
+        const double cells = compare_known(r->n_cells);
+        document_note(d, arena_printf(d->a, "%s: %s cell%s.",
+                                      r->text ? compare_sentence(d->a, r->text) : "Unknown",
+                                      document_value(d->a, DOCUMENT_COUNT, cells),
+                                      cells > 1 ? "s" : ""));
+    }
+}
 
 static const char *interval_text(struct arena *a, double low_ns, double high_ns)
 {

@@ -188,12 +188,16 @@ static void add_block(struct arena *a, struct buf *out, const struct document_bl
 void page_document(struct arena *a, struct buf *out, const struct document *d,
                    const struct page_drawing *drawings, const void *data)
 {
+    struct buf body = {0};
     for (const struct document_section *s = d->sections; s; s = s->next) {
-        if (!s->blocks)
+        buf_clear(&body);
+        for (const struct document_block *b = s->blocks; b; b = b->next)
+            add_block(a, &body, b, drawings, data);
+        if (!body.n) /* nothing to draw either */
             continue;
         page_section(out, s->title);
-        for (const struct document_block *b = s->blocks; b; b = b->next)
-            add_block(a, out, b, drawings, data);
+        buf_add(out, body.p, body.n);
         buf_puts(out, "</section>\n");
     }
+    buf_free(&body);
 }

@@ -79,7 +79,8 @@ void page_figures(struct buf *out, const char *title, const struct curves *c, in
         if (!curves_figure(c, i, &svg))
             continue;
         if (!open) {
-            page_section(out, title);
+            if (title)
+                page_section(out, title);
             buf_puts(out, "<div class=\"figures\">\n");
         }
         open = true;
@@ -88,7 +89,7 @@ void page_figures(struct buf *out, const char *title, const struct curves *c, in
         buf_puts(out, "</figure>\n");
     }
     if (open)
-        buf_puts(out, "</div>\n</section>\n");
+        buf_puts(out, title ? "</div>\n</section>\n" : "</div>\n");
     buf_free(&svg);
 }
 

@@ -67,6 +67,7 @@ void page_section(struct buf *out, const char *title); /* closed by "</section>"
 void page_head(struct buf *out, const char *eyebrow, const char *headline);
 /* A row of the large figures under a headline, between "<dl class=tiles>" and "</dl>". */
 void page_tile(struct buf *out, const char *label, const char *value, const char *note);
+/* As a section; title NULL: in one that is open. */
 void page_figures(struct buf *out, const char *title, const struct curves *c, int first, int last);
 /* Charts of a run's time_series.csv; nothing for no rows. blocks_of_one: KV blocks of a replica, 0
  * or NAN = unknown. */

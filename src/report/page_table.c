@@ -76,7 +76,7 @@ void page_cell_begin(struct page_table *t)
     ASSERT(t->at < t->n);
     const struct page_column *c = &t->columns[t->at];
     if (t->at == 0) {
-        buf_puts(t->out, "<th class=\"wide\">");
+        buf_printf(t->out, "<th class=\"%s\">", c->look == PAGE_LABEL ? "label" : "wide");
         return;
     }
     buf_printf(t->out, "<td class=\"%s\" data-head=\"", classes[c->look].cell);
