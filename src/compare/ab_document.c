@@ -5,13 +5,6 @@
 
 #include "compare/ab.h"
 #include "compare/intern.h"
-#include "text/document.h"
-
-static const enum document_tone tones[] = {[VERDICT_PASS] = DOCUMENT_GOOD,
-                                           [VERDICT_WARN] = DOCUMENT_CLOSE,
-                                           [VERDICT_INCONCLUSIVE] = DOCUMENT_OPEN,
-                                           [VERDICT_FAIL] = DOCUMENT_BAD,
-                                           [VERDICT_NONE] = DOCUMENT_PLAIN};
 
 static const char *name_of(const struct ab_run *r)
 {
@@ -101,7 +94,7 @@ static void add_percentile(struct document_table *t, const struct ab *x, enum me
         if (x->params.gate == AB_GATE_NONE)
             continue;
         document_words(t, "%s", c->verdict == VERDICT_NONE ? "" : verdict_name(c->verdict))->tone =
-            tones[c->verdict];
+            compare_tones[c->verdict];
     }
     if (x->params.n_spread)
         document_number(t, x->runs[1].shown[m].cells[p].repeat_percent);
@@ -168,7 +161,7 @@ struct document *ab_document(struct arena *a, const struct ab *x, const char *ti
     const char *outcome = x->told.outcome;
     struct document *d =
         document_new(a, title, outcome ? compare_sentence(a, outcome) : "Runs side by side");
-    d->tone = tones[x->verdict];
+    d->tone = compare_tones[x->verdict];
     tell_tiles(d, x);
     compare_tell_causes(d, &x->told);
     tell_percentiles(d, x);

@@ -4,6 +4,7 @@
 
 #include "base/vec.h"
 #include "compare/compare.h"
+#include "text/document.h"
 #include "text/words.h"
 
 /* Sentences collected while comparing; strings live in the arena. */
@@ -120,13 +121,12 @@ enum st compare_write_texts(const struct artifact *art, const struct buf *summar
 void compare_judge(struct arena *a, struct comparison *c, const struct run_metrics *spread);
 
 struct ab;
-struct document;
 /* settings, lines, outcome, notes. */
 void ab_tell(struct arena *a, struct ab *x);
 
 /* ---- words of both documents ----------------------------------------------------------------- */
 
-double compare_known(size_t n); /* a count of a record that was read loosely: -1 is NAN */
+extern const enum document_tone compare_tones[];                   /* by verdict */
 const char *compare_sentence(struct arena *a, const char *clause); /* with a capital letter */
 /* The reasons for inconclusive cells, as a section; nothing where there is none. */
 void compare_tell_causes(struct document *d, const struct compare_told *told);

@@ -48,7 +48,7 @@ static void draw_roofline(struct arena *a, struct buf *out, const void *data)
 static void body(struct arena *a, struct buf *out, const struct part *part)
 {
     static const struct page_drawing drawings[] = {
-        {"timeline", draw_timeline}, {"roofline", draw_roofline}, {NULL, NULL}};
+        {"timeline", draw_timeline, NULL}, {"roofline", draw_roofline, NULL}, {NULL, NULL, NULL}};
     const struct deep_data *d = part->data;
     const struct document *doc = deep_document(a, &d->r, part->title);
     page_banner(out, doc);

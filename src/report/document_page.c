@@ -22,6 +22,21 @@ void page_banner(struct buf *out, const struct document *d)
     buf_puts(out, d->tiles ? "</dl>\n</header>\n" : "</header>\n");
 }
 
+/* What draws, and of what. */
+struct page_pictures {
+    const struct page_drawing *list;
+    const void *data;
+};
+
+static const struct page_drawing *drawing_of(const struct page_pictures *p, const char *name)
+{
+    const struct page_drawing *list = p->list;
+    while (list && list->name && strcmp(list->name, name) != 0)
+        list++;
+    ASSERT(list && list->name);
+    return list;
+}
+
 /* ---- tables -------------------------------------------------------------------------------- */
 
 static void add_folded(struct buf *out, const struct document_cell *c, const char *text)
@@ -59,7 +74,7 @@ static void add_under(struct buf *out, const struct document_cell *c, const char
 }
 
 static void add_row(struct page_table *page, const struct document_table *t,
-                    const struct document_row *row)
+                    const struct document_row *row, const struct page_pictures *pictures)
 {
     if (row->group) {
         page_group(page, row->group, row->group_remark);
@@ -70,7 +85,10 @@ static void add_row(struct page_table *page, const struct document_table *t,
     else
         page_row(page);
     for (size_t k = 0; k < t->n; k++) {
+        const char *picture = t->columns[k].picture;
         page_cell_begin(page);
+        if (picture && row->cells[k].of)
+            drawing_of(pictures, picture)->draw_cell(page->out, pictures->data, row->cells[k].of);
         add_value(page->out, &row->cells[k], document_cell_text(t, row, k));
         while (k + 1 < t->n && t->columns[k + 1].under) {
             k++;
@@ -87,7 +105,8 @@ static enum page_look look_of(enum document_kind kind)
     return kind == DOCUMENT_WORDS ? PAGE_WORDS : kind == DOCUMENT_LABEL ? PAGE_LABEL : PAGE_NUMBER;
 }
 
-static void add_table(struct buf *out, const struct document_table *t)
+static void add_table(struct buf *out, const struct document_table *t,
+                      const struct page_pictures *pictures)
 {
     struct page_column *columns = arena_array(t->a, struct page_column, t->n);
     struct page_table page;
@@ -102,7 +121,7 @@ static void add_table(struct buf *out, const struct document_table *t)
     }
     page_table_begin(&page, out, columns, n);
     for (const struct document_row *row = t->first; row; row = row->next)
-        add_row(&page, t, row);
+        add_row(&page, t, row, pictures);
     page_table_end(&page);
 }
 
@@ -150,16 +169,8 @@ static void add_findings(struct buf *out, const struct document_item *item)
     buf_puts(out, "</ol>\n");
 }
 
-static const struct page_drawing *drawing_of(const struct page_drawing *list, const char *name)
-{
-    while (list && list->name && strcmp(list->name, name) != 0)
-        list++;
-    ASSERT(list && list->name);
-    return list;
-}
-
 static void add_block(struct arena *a, struct buf *out, const struct document_block *b,
-                      const struct page_drawing *drawings, const void *data)
+                      const struct page_pictures *pictures)
 {
     switch (b->kind) {
     case DOCUMENT_PARAGRAPH:
@@ -177,10 +188,10 @@ static void add_block(struct arena *a, struct buf *out, const struct document_bl
         add_findings(out, b->items);
         break;
     case DOCUMENT_TABLE:
-        add_table(out, b->of);
+        add_table(out, b->of, pictures);
         break;
     case DOCUMENT_FIGURE:
-        drawing_of(drawings, b->text)->draw(a, out, data);
+        drawing_of(pictures, b->text)->draw(a, out, pictures->data);
         break;
     }
 }
@@ -188,11 +199,12 @@ static void add_block(struct arena *a, struct buf *out, const struct document_bl
 void page_document(struct arena *a, struct buf *out, const struct document *d,
                    const struct page_drawing *drawings, const void *data)
 {
+    const struct page_pictures pictures = {drawings, data};
     struct buf body = {0};
     for (const struct document_section *s = d->sections; s; s = s->next) {
         buf_clear(&body);
         for (const struct document_block *b = s->blocks; b; b = b->next)
-            add_block(a, &body, b, drawings, data);
+            add_block(a, &body, b, &pictures);
         if (!body.n) /* nothing to draw either */
             continue;
         page_section(out, s->title);

@@ -84,11 +84,6 @@ struct server_metrics;
 void page_server_metrics(struct arena *a, struct buf *out, const struct server_metrics *m);
 /* Failed requests, by cause; nothing where there are none. */
 void page_failures(struct buf *out, const struct run *run);
-/* The reasons for inconclusive cells of a compare.json; nothing when there is none. */
-struct compare_told;
-void page_causes(struct arena *a, struct buf *out, const struct compare_told *told);
-/* The clause with a capital letter. */
-const char *page_sentence(struct arena *a, const char *clause);
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n);
 
 /* A chart of the width used in a "figures" block; height 0 = default. */
@@ -143,10 +138,12 @@ void page_bar(struct buf *out, double percent);
 
 /* ---- documents ----------------------------------------------------------------------------- */
 
-/* Draws the figure of that name: document_figure. The last of a list has the name NULL. */
+/* Draws the figure of that name (document_figure), or the picture in a column's cells; the other is
+ * NULL. The last of a list has the name NULL. */
 struct page_drawing {
     const char *name;
     void (*draw)(struct arena *a, struct buf *out, const void *data);
+    void (*draw_cell)(struct buf *out, const void *data, const void *of);
 };
 
 void page_banner(struct buf *out, const struct document *d); /* its headline and tiles */
@@ -162,6 +159,5 @@ const char *page_value(struct arena *a, const struct node *root, const char *pat
 struct node *const *page_items(const struct node *list, uint32_t *n);
 /* words_count of a number in a tree: "n/a" for NAN and non-counts. */
 const char *page_count(char out[WORDS_MAX], double n);
-double page_known(size_t n); /* a count of a record that was read loosely: -1 is NAN */
 
 #endif

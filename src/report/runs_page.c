@@ -22,8 +22,9 @@ static void draw_over_time(struct arena *a, struct buf *out, const void *data)
 
 static void runs_body(struct arena *a, struct buf *out, const struct part *part)
 {
-    static const struct page_drawing drawings[] = {
-        {"distributions", draw_distributions}, {"over_time", draw_over_time}, {NULL, NULL}};
+    static const struct page_drawing drawings[] = {{"distributions", draw_distributions, NULL},
+                                                   {"over_time", draw_over_time, NULL},
+                                                   {NULL, NULL, NULL}};
     const struct runs_data *d = part->data;
     const struct ab *x = &d->x;
     const char *titles[AB_MAX_RUNS];

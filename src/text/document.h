@@ -53,6 +53,8 @@ struct document_column {
     const char *key; /* of JSON rows; NULL = not in them */
     int series;      /* its colour is that of a chart's line, from 1; 0 = none */
     bool under;      /* a page has it below the value of the column before */
+    const char
+        *picture; /* of what its cells are of: a page draws it before the value; NULL = none */
     /* Of DOCUMENT_ROWS: the member, or what adds the one cell. */
     size_t at;
     bool is_text;
@@ -79,6 +81,7 @@ struct document_cell {
     const char *remark;                  /* small print behind it; NULL = none */
     const char *folded[DOCUMENT_FOLDED]; /* lines that a page unfolds and others leave out */
     enum document_tone tone;
+    const void *of; /* for the column's picture; NULL = none */
 };
 
 struct document_row {

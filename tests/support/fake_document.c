@@ -15,7 +15,7 @@ static void fill_name(struct document_table *t, const void *record)
 
 static const struct document_column columns[] = {
     DOCUMENT_FILLED(fill_name, "Stage", DOCUMENT_WORDS),
-    DOCUMENT_COLUMN(struct fake_row, calls, "Calls", DOCUMENT_COUNT),
+    DOCUMENT_COLUMN(struct fake_row, calls, "Calls", DOCUMENT_COUNT, .picture = "dot"),
     DOCUMENT_COLUMN(struct fake_row, total_ms, "Total", DOCUMENT_MS, .series = 2),
     DOCUMENT_COLUMN(struct fake_row, change_percent, "Change", DOCUMENT_CHANGE, .under = true),
     DOCUMENT_COLUMN(struct fake_row, process, "PID", DOCUMENT_ID),
@@ -30,6 +30,7 @@ struct document_table *fake_document_table(struct arena *a)
     document_group(t, "Run", "first", "2 stages");
     DOCUMENT_ROWS(t, rows, 2);
     t->first->next->cells[0].folded[0] = "A launch: <1>.";
+    t->first->next->cells[1].of = "dot";
     t->first->next->cells[3].tone = DOCUMENT_BAD;
     document_group(t, "Run", "second", NULL);
     document_row(t)->detail = true;

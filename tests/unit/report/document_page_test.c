@@ -9,10 +9,16 @@ static void draw_picture(struct arena *a, struct buf *out, const void *data)
     page_tag(out, "p", NULL, "%s", (const char *)data);
 }
 
+static void draw_dot(struct buf *out, const void *data, const void *of)
+{
+    (void)data;
+    page_tag(out, "i", NULL, "%s", (const char *)of);
+}
+
 static void as_html(void **state)
 {
     static const struct page_drawing drawings[] = {
-        {"other", NULL}, {"picture", draw_picture}, {NULL, NULL}};
+        {"dot", NULL, draw_dot}, {"picture", draw_picture, NULL}, {NULL, NULL, NULL}};
     struct test *t = *state;
     const struct document *d = fake_document(t->a);
     struct buf b = {0};
@@ -49,7 +55,7 @@ static void as_html(void **state)
         "<tr><th class=\"wide\"><details class=\"name"
         " kernel\"><summary>prefill</summary><span class=\"full\">A launch:"
         " &lt;1&gt;.</span></details></th><td class=\"num\""
-        " data-head=\"Calls\">1,204</td><td class=\"num\" data-head=\"Total\">12.50"
+        " data-head=\"Calls\"><i>dot</i>1,204</td><td class=\"num\" data-head=\"Total\">12.50"
         " ms<small class=\"change fail\">+4.2 %</small></td><td class=\"num\""
         " data-head=\"PID\">4711000</td><td class=\"label\" data-head=\"Tool\"></td></tr>\n"
         "<tr><th class=\"wide\">a|b&lt;c&gt;<small> nsys�[1m</small></th><td"
