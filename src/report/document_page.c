@@ -61,8 +61,10 @@ static void add_value(struct buf *out, const struct document_cell *c, const char
     } else {
         html_escape(out, text);
     }
-    if (c->remark)
-        page_tag(out, "small", NULL, " %s", c->remark);
+    if (c->remark) {
+        buf_putc(out, ' ');
+        page_tag(out, "small", NULL, "%s", c->remark);
+    }
 }
 
 /* What stands below the value of the column before. */

@@ -58,7 +58,7 @@ static void as_html(void **state)
         " data-head=\"Calls\"><i>dot</i>1,204</td><td class=\"num\" data-head=\"Total\">12.50"
         " ms<small class=\"change fail\">+4.2 %</small></td><td class=\"num\""
         " data-head=\"PID\">4711000</td><td class=\"label\" data-head=\"Tool\"></td></tr>\n"
-        "<tr><th class=\"wide\">a|b&lt;c&gt;<small> nsys�[1m</small></th><td"
+        "<tr><th class=\"wide\">a|b&lt;c&gt; <small>nsys�[1m</small></th><td"
         " class=\"num\" data-head=\"Calls\">n/a</td><td class=\"num\""
         " data-head=\"Total\">n/a<small class=\"change\">n/a</small></td><td"
         " class=\"num\" data-head=\"PID\">7</td><td class=\"label\""

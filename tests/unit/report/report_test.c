@@ -316,7 +316,7 @@ static void a_search_names_configurations_by_settings(void **state)
                                         ">sarathi, tp 1</text>",
                                         ">all others</text>",
                                         "<th class=\"wide\">sarathi, tp 2 <small>#4</small></th>",
-                                        "<li>vllm, tp 3: ",
+                                        "<li>vllm, tp 3 and 1 more: ",
                                         "class=\"line s1 dot\"",
                                         NULL};
     struct test *t = *state;
