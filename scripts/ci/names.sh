@@ -40,7 +40,7 @@ later='bundle 2, capsule 2, check 3, classes 2, clock 2, config 2, counters 2, d
 figures 2, find 2, fit 3, folders 2, formats 2, format 2, iterations 3, iteration 2, json_write 2,
 launch 2, lengths 2, load 4, measure 2, names 3, node 2, notes 3, parts 3, plan 2, pool 2, power 2,
 predict 2, program 2, random 2, ranges 2, read 2, record 2, roofs 2, rows 2, sampler 2,
-server_log 2, session 3, source 2, stages 3, stats 3, steps 2, stream 4, summary 3, tables 2,
+server_log 2, session 3, source 2, stages 3, stats 3, steps 2, stream 4, summary 2, tables 2,
 table 3, tell 2, timing 2, tokens 2, trace 2, turns 2, write 3'
 
 sources=$(git ls-files 'src/*.[ch]' 'inject/*.[ch]')

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "compare/words.h"
 #include "config/override.h"
 #include "job/capacity_start.h"
 #include "job/lengths.h"
@@ -13,6 +12,7 @@
 #include "search/launch.h"
 #include "text/json.h"
 #include "text/table.h"
+#include "text/words.h"
 
 /* One job per seed: bisect (rate 0), or probe that rate. */
 struct seeds_job {

@@ -5,6 +5,7 @@
 #include "config/override.h"
 #include "job/job.h"
 #include "report/report.h"
+#include "text/document.h"
 
 /* Result of either kind of comparison. */
 struct compare_result {
@@ -102,23 +103,9 @@ static void print_pair(struct job_context *c, const char *dir, const struct comp
 static void print_runs(struct job_context *c, const char *dir, const struct ab *x)
 {
     struct buf text = {0};
-    for (size_t i = 0; i < x->params.n; i++)
-        buf_printf(&text, "%s: %s, %zu requests\n", x->runs[i].name, x->runs[i].run.dir,
-                   x->runs[i].n_requests);
-    buf_puts(&text, "\n");
-    table_text(&text, ab_table(c->a, x));
-    for (size_t i = 1; i < x->params.n; i++)
-        for (size_t k = 0; k < x->runs[i].n_lines; k++)
-            buf_printf(&text, "%s\n", x->runs[i].lines[k]);
-    for (size_t i = 0; i < x->n_settings; i++) {
-        buf_printf(&text, "differs: %s:", x->settings[i].name);
-        for (size_t k = 0; k < x->params.n; k++)
-            buf_printf(&text, "%s %s %s", k ? "," : "", x->runs[k].name,
-                       x->settings[i].values[k] ? x->settings[i].values[k] : "-");
-        buf_puts(&text, "\n");
-    }
-    for (size_t i = 0; i < x->n_notes; i++)
-        buf_printf(&text, "note: %s\n", x->notes[i]);
+    const struct ab shown = ab_shown(c->a, x);
+    document_text(&text, ab_document(c->a, &shown, "Comparison of runs"));
+    buf_putc(&text, '\n');
     buf_printf(&text, "report: %s/report.html\n", dir);
     if (x->verdict == VERDICT_INCONCLUSIVE)
         buf_printf(&text, "next: %s\n", cause_remedy(x->reasons[0].cause));

@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "cmd/commands.h"
 #include "job/search.h"
+#include "text/document.h"
 
 enum { TABLE_ROWS = 20 };
 
@@ -63,21 +64,10 @@ static void print_result(const struct job_search *s, const char *dir, const stru
     struct node *map = search_node(c->a, r);
     struct buf out = {0};
     node_set(c->a, map, SV("out"), node_str(c->a, dir));
-    buf_printf(&out, "objective: %s\n%s\n", slo_words(c->a, &r->slo),
-               s->met ? "" : "no configuration meets it at any rate\n");
-    table_text(&out, search_table(c->a, r, TABLE_ROWS));
-    if (r->n > TABLE_ROWS)
-        buf_printf(&out, "and %zu more, in %s/" SEARCH_CSV "\n", r->n - TABLE_ROWS, dir);
+    const struct search_result shown = search_shown(c->a, r);
+    document_text(&out, search_document(c->a, &shown, "Search", common(r, "model"), TABLE_ROWS));
+    buf_puts(&out, s->met ? "\n" : "\nno configuration meets the objective at any rate\n");
     print_setups(c->a, &out, r);
-    size_t alike = 0;
-    if (s->met) {
-        buf_puts(&out, "\nPareto front of tok/s/user and tok/s/GPU:\n");
-        table_text(&out, search_front_table(c->a, r, &alike));
-    }
-    if (alike > 0)
-        buf_printf(&out, "and %zu more within 2 %% of one of these\n", alike);
-    for (size_t i = 0; i < r->n_notes; i++)
-        buf_printf(&out, "note: %s\n", r->notes[i]);
     buf_printf(&out, "result: %s\n", dir);
     job_result(c, map, buf_str(&out));
     buf_free(&out);

@@ -116,7 +116,11 @@ enum st ab_compare(struct arena *a, const struct ab_params *p, struct ab *out, s
 /* summary.md, compare.json, tables/, figs/ as of a comparison (docs/formats.md). */
 enum st ab_write(const struct artifact *art, const struct ab *x, struct err *e);
 struct node *ab_node(struct arena *a, const struct ab *x);
-struct table *ab_table(struct arena *a, const struct ab *x);
+struct ab ab_shown(struct arena *a, const struct ab *x); /* as compare.json has it */
+
+/* All that it says, for the terminal, summary.md and the page, which draws its figures
+ * "distributions" and "over_time". Of ab_shown or of compare.json. */
+struct document *ab_document(struct arena *a, const struct ab *x, const char *title);
 
 /* "4.1 % (2.9 .. 5.3) slower", "no clear difference: +0.3 % (-1.2 .. +1.9)", "+1.2 %". */
 const char *ab_change_text(struct arena *a, const struct ab_cell *c);

@@ -4,6 +4,7 @@
 #include "compare/ab.h"
 #include "compare/bootstrap.h"
 #include "compare/intern.h"
+#include "text/document.h"
 #include "text/json.h"
 
 /* ---- compare.json -------------------------------------------------------------------------- */
@@ -164,7 +165,8 @@ enum st ab_write(const struct artifact *art, const struct ab *x, struct err *e)
     struct arena *a = art->a;
     struct buf summary = {0}, json = {0};
     struct csv_writer w = {0};
-    ab_summary(a, &summary, x);
+    const struct ab shown = ab_shown(a, x);
+    document_markdown(&summary, ab_document(a, &shown, "Comparison of runs"));
     json_write(&json, ab_node(a, x), 2, true);
     enum st st = compare_write_texts(art, &summary, &json, x->curves, e);
     buf_free(&summary);

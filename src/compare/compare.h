@@ -248,10 +248,17 @@ struct node *compare_node(struct arena *a, const struct comparison *c);
  * real run than while it was profiled", "fail: largest judged error -9.1 % (TTFT P50)". */
 const char *compare_outcome(struct arena *a, const struct comparison *c);
 
-/* The table of cells, for the terminal and summary.md: metric, percentile, real, simulated, error,
- * interval, spread (with spread runs only), verdict. */
+/* The table of cells, for the terminal: metric, percentile, real, simulated, error, interval,
+ * spread (with spread runs only), verdict. */
 struct table *compare_table(struct arena *a, const struct comparison *c);
-/* summary.md. */
-void compare_summary(struct arena *a, struct buf *out, const struct comparison *c);
+
+struct comparison compare_shown(struct arena *a,
+                                const struct comparison *c); /* as in compare.json */
+double compare_known(size_t n); /* a count of it that was read loosely: -1 is NAN */
+/* All that it says. Its Markdown is summary.md; the page draws its figures "legend",
+ * "distributions" and "over_time" and the pictures "error", each of a struct compare_cell. Of
+ * compare_shown or of compare.json. */
+struct document;
+struct document *compare_document(struct arena *a, const struct comparison *c, const char *title);
 
 #endif

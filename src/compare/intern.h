@@ -4,7 +4,8 @@
 
 #include "base/vec.h"
 #include "compare/compare.h"
-#include "compare/words.h"
+#include "text/document.h"
+#include "text/words.h"
 
 /* Sentences collected while comparing; strings live in the arena. */
 struct notes {
@@ -122,7 +123,13 @@ void compare_judge(struct arena *a, struct comparison *c, const struct run_metri
 struct ab;
 /* settings, lines, outcome, notes. */
 void ab_tell(struct arena *a, struct ab *x);
-void ab_summary(struct arena *a, struct buf *out, const struct ab *x);
+
+/* ---- words of both documents ----------------------------------------------------------------- */
+
+extern const enum document_tone compare_tones[];                   /* by verdict */
+const char *compare_sentence(struct arena *a, const char *clause); /* with a capital letter */
+/* The reasons for inconclusive cells, as a section; nothing where there is none. */
+void compare_tell_causes(struct document *d, const struct compare_told *told);
 
 /* parts, findings, diagnosed. */
 void compare_diagnose(struct arena *a, struct comparison *c, const struct alignment *al);

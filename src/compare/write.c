@@ -57,7 +57,8 @@ enum st compare_write_texts(const struct artifact *art, const struct buf *summar
 enum st compare_write(const struct artifact *art, const struct comparison *c, struct err *e)
 {
     struct buf summary = {0}, json = {0};
-    compare_summary(art->a, &summary, c);
+    const struct comparison shown = compare_shown(art->a, c);
+    document_markdown(&summary, compare_document(art->a, &shown, "Comparison"));
     json_write(&json, compare_node(art->a, c), 2, true);
     enum st st = compare_write_texts(art, &summary, &json, c->curves, e);
     if (st == ST_OK)

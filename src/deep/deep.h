@@ -66,13 +66,15 @@ void deep_dry_run(struct arena *a, const struct deep_params *p, const char *dir,
 enum st deep_run(struct arena *a, const struct deep_params *p, const struct artifact *art,
                  struct deep_result *out, struct err *e);
 
-/* stakeholder_summary.md, from the figures alone. */
-void deep_summary(struct arena *a, struct buf *out, const struct deep_result *r);
+/* The figures as a document. stakeholder_summary.md is its Markdown, the page draws its figures
+ * "timeline" and "roofline". It borrows the result's texts. */
+struct document;
+struct document *deep_document(struct arena *a, const struct deep_result *r, const char *title);
 /* What shares are of: "elapsed", or "under Nsight Compute" where nothing says how long the program
  * ran. */
 const char *deep_whole(const struct deep_result *r);
 bool deep_timed(const struct deep_result *r); /* something does */
-/* The lines of its narrative: one paragraph for each bottleneck. */
+/* What it says of a bottleneck. */
 const char *deep_paragraph(struct arena *a, const struct deep_result *r, size_t bottleneck);
 /* "GPU time 14.456 to 14.511 ms (+0.4 %). ...": how far a session repeats an earlier one. */
 const char *deep_repeat_words(struct arena *a, const struct deep_repeat *r);

@@ -7,6 +7,7 @@
 #include "deep/roofline.h"
 #include "kernels/analysis_files.h"
 #include "kernels/gantt.h"
+#include "text/document.h"
 
 /* ---- tables of kernels ---- */
 
@@ -181,6 +182,6 @@ enum st deep_files_write(struct arena *a, const struct deep_analysis *x, const s
     }
     deep_result_json(&json, r);
     TRY(write_text(art, "deep.json", &json, e));
-    deep_summary(a, &summary, r);
+    document_markdown(&summary, deep_document(a, r, "Deep profile"));
     return write_text(art, "stakeholder_summary.md", &summary, e);
 }

@@ -1,9 +1,9 @@
 /* The report as JSON and as text. */
 #include <math.h>
 
-#include "compare/words.h"
 #include "energy/energy_report.h"
 #include "text/table.h"
+#include "text/words.h"
 
 /* ---- gpu_energy_report.json ------------------------------------------------------------------ */
 

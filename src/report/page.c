@@ -79,7 +79,8 @@ void page_figures(struct buf *out, const char *title, const struct curves *c, in
         if (!curves_figure(c, i, &svg))
             continue;
         if (!open) {
-            page_section(out, title);
+            if (title)
+                page_section(out, title);
             buf_puts(out, "<div class=\"figures\">\n");
         }
         open = true;
@@ -88,16 +89,8 @@ void page_figures(struct buf *out, const char *title, const struct curves *c, in
         buf_puts(out, "</figure>\n");
     }
     if (open)
-        buf_puts(out, "</div>\n</section>\n");
+        buf_puts(out, title ? "</div>\n</section>\n" : "</div>\n");
     buf_free(&svg);
-}
-
-const char *page_sentence(struct arena *a, const char *clause)
-{
-    char *text = arena_str(a, clause);
-    if (text[0] >= 'a' && text[0] <= 'z')
-        text[0] = (char)(text[0] - 'a' + 'A');
-    return text;
 }
 
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n)
@@ -133,24 +126,6 @@ void page_note_list(struct arena *a, struct buf *out, const char *title, const s
         if (items[i]->kind == NODE_STR)
             texts[k++] = items[i]->s.p;
     page_notes(out, title, texts, k);
-}
-
-void page_causes(struct arena *a, struct buf *out, const struct compare_told *told)
-{
-    if (told->n_causes == 0)
-        return;
-    buf_puts(out, "<ul class=\"notes\">\n");
-    for (size_t i = 0; i < told->n_causes; i++) {
-        const struct compare_reason *r = &told->causes[i];
-        const double cells = page_known(r->n_cells);
-        char count[WORDS_MAX];
-        buf_puts(out, "<li>");
-        page_text(out, "%s.", r->text ? page_sentence(a, r->text) : "");
-        page_tag(out, "small", NULL, " Leaves %s cell%s inconclusive.", page_count(count, cells),
-                 cells > 1 ? "s" : "");
-        buf_puts(out, "</li>\n");
-    }
-    buf_puts(out, "</ul>\n");
 }
 
 /* ---- trees --------------------------------------------------------------------------------- */
@@ -194,11 +169,6 @@ struct node *const *page_items(const struct node *list, uint32_t *n)
 const char *page_count(char out[WORDS_MAX], double n)
 {
     return n >= 0 && n < 1e15 ? words_count(out, (int64_t)n) : "n/a";
-}
-
-double page_known(size_t n)
-{
-    return (int64_t)n < 0 ? (double)NAN : (double)n;
 }
 
 /* ---- facts --------------------------------------------------------------------------------- */

@@ -4,10 +4,11 @@
 #define REPORT_PAGE_H
 
 #include "compare/curves.h"
-#include "compare/words.h"
 #include "deep/result.h"
 #include "metrics/time_series.h"
+#include "text/document.h"
 #include "text/svg.h"
+#include "text/words.h"
 
 /* ---- one part of the report, per artifact -------------------------------------------------- */
 
@@ -66,6 +67,7 @@ void page_section(struct buf *out, const char *title); /* closed by "</section>"
 void page_head(struct buf *out, const char *eyebrow, const char *headline);
 /* A row of the large figures under a headline, between "<dl class=tiles>" and "</dl>". */
 void page_tile(struct buf *out, const char *label, const char *value, const char *note);
+/* As a section; title NULL: in one that is open. */
 void page_figures(struct buf *out, const char *title, const struct curves *c, int first, int last);
 /* Charts of a run's time_series.csv; nothing for no rows. blocks_of_one: KV blocks of a replica, 0
  * or NAN = unknown. */
@@ -82,11 +84,6 @@ struct server_metrics;
 void page_server_metrics(struct arena *a, struct buf *out, const struct server_metrics *m);
 /* Failed requests, by cause; nothing where there are none. */
 void page_failures(struct buf *out, const struct run *run);
-/* The reasons for inconclusive cells of a compare.json; nothing when there is none. */
-struct compare_told;
-void page_causes(struct arena *a, struct buf *out, const struct compare_told *told);
-/* The clause with a capital letter. */
-const char *page_sentence(struct arena *a, const char *clause);
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n);
 
 /* A chart of the width used in a "figures" block; height 0 = default. */
@@ -111,7 +108,9 @@ void page_analysis(struct arena *a, struct buf *out, const struct node *meta);
  * than the page. Cells come in the order of the columns, every row has them all. */
 struct page_column {
     const char *head; /* "" only for the first */
-    enum page_look { PAGE_NUMBER, PAGE_REAL, PAGE_SIM, PAGE_WORDS } look;
+    enum page_look { PAGE_NUMBER, PAGE_REAL, PAGE_SIM, PAGE_WORDS, PAGE_LABEL } look;
+    const char *below; /* a second line of the head; NULL = none */
+    int series;        /* the head has the colour of a chart's line, from 1; 0 = none */
 };
 struct page_table {
     struct buf *out;
@@ -137,6 +136,21 @@ void page_table_end(struct page_table *t);
 /* A bar as long as that part of its cell. */
 void page_bar(struct buf *out, double percent);
 
+/* ---- documents ----------------------------------------------------------------------------- */
+
+/* Draws the figure of that name (document_figure), or the picture in a column's cells; the other is
+ * NULL. The last of a list has the name NULL. */
+struct page_drawing {
+    const char *name;
+    void (*draw)(struct arena *a, struct buf *out, const void *data);
+    void (*draw_cell)(struct buf *out, const void *data, const void *of);
+};
+
+void page_banner(struct buf *out, const struct document *d); /* its headline and tiles */
+/* Its sections. drawings: NULL = it has no figures; data goes to them. */
+void page_document(struct arena *a, struct buf *out, const struct document *d,
+                   const struct page_drawing *drawings, const void *data);
+
 /* ---- reading trees ------------------------------------------------------------------------- */
 
 /* The value at a dotted path: text of any scalar, NULL when absent, null, a list or a map. */
@@ -145,6 +159,5 @@ const char *page_value(struct arena *a, const struct node *root, const char *pat
 struct node *const *page_items(const struct node *list, uint32_t *n);
 /* words_count of a number in a tree: "n/a" for NAN and non-counts. */
 const char *page_count(char out[WORDS_MAX], double n);
-double page_known(size_t n); /* a count of a record that was read loosely: -1 is NAN */
 
 #endif

@@ -2,15 +2,28 @@
 #include "report/page.h"
 #include "text/html.h"
 
-/* Classes of heads and cells: words align left, numbers right. */
+/* Classes of heads and cells: words and labels align left, numbers right. */
 static const struct {
     const char *head, *cell;
 } classes[] = {
-    [PAGE_NUMBER] = {"num", "num"},
-    [PAGE_REAL] = {"num real", "num"},
-    [PAGE_SIM] = {"num sim", "num"},
-    [PAGE_WORDS] = {NULL, "why"},
+    [PAGE_NUMBER] = {"num", "num"},  [PAGE_REAL] = {"num real", "num"},
+    [PAGE_SIM] = {"num sim", "num"}, [PAGE_WORDS] = {NULL, "why"},
+    [PAGE_LABEL] = {NULL, "label"},
 };
+
+static void add_head(struct buf *out, const struct page_column *c, const char *class)
+{
+    buf_puts(out, "<th");
+    if (c->series > 0)
+        buf_printf(out, " class=\"%s run c%d\"", class ? class : "", c->series - 1);
+    else if (class)
+        buf_printf(out, " class=\"%s\"", class);
+    buf_putc(out, '>');
+    html_escape(out, c->head);
+    if (c->below)
+        page_tag(out, "small", "change", "%s", c->below);
+    buf_puts(out, "</th>");
+}
 
 void page_table_begin(struct page_table *t, struct buf *out, const struct page_column *columns,
                       int n)
@@ -19,8 +32,9 @@ void page_table_begin(struct page_table *t, struct buf *out, const struct page_c
     buf_puts(out, "<div class=\"scroll\"><table class=\"stack\">\n<thead><tr>");
     for (int i = 0; i < n; i++) {
         const struct page_column *c = &columns[i];
+        const char *class = i > 0 ? classes[c->look].head : NULL;
         if (c->head[0])
-            page_tag(out, "th", i > 0 ? classes[c->look].head : NULL, "%s", c->head);
+            add_head(out, c, class);
         else
             buf_puts(out, "<td></td>");
     }
@@ -62,7 +76,7 @@ void page_cell_begin(struct page_table *t)
     ASSERT(t->at < t->n);
     const struct page_column *c = &t->columns[t->at];
     if (t->at == 0) {
-        buf_puts(t->out, "<th class=\"wide\">");
+        buf_printf(t->out, "<th class=\"%s\">", c->look == PAGE_LABEL ? "label" : "wide");
         return;
     }
     buf_printf(t->out, "<td class=\"%s\" data-head=\"", classes[c->look].cell);

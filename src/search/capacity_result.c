@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/contention.h"
-#include "compare/words.h"
 #include "metrics/metrics.h"
 #include "text/csv.h"
+#include "text/words.h"
 
 /* ---- notes ------------------------------------------------------------------------------- */
 

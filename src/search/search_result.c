@@ -178,7 +178,7 @@ static const struct field result_rows[] = {
 };
 const struct fields search_result_fields = FIELDS(struct search_result, result_rows);
 
-struct node *search_node(struct arena *a, const struct search_result *r)
+struct search_result search_shown(struct arena *a, const struct search_result *r)
 {
     struct search_result all = *r;
     all.objective = slo_words(a, &r->slo);
@@ -187,6 +187,12 @@ struct node *search_node(struct arena *a, const struct search_result *r)
     all.configs = arena_copy(a, r->configs, r->n * sizeof *r->configs);
     for (size_t i = 0; i < r->n; i++)
         all.configs[i].n_values = r->space->n_axes;
+    return all;
+}
+
+struct node *search_node(struct arena *a, const struct search_result *r)
+{
+    const struct search_result all = search_shown(a, r);
     struct node *n = fields_node(a, &search_result_fields, &all);
     node_set(a, n, SV("schema_version"), node_int(a, 1));
     return n;

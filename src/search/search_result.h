@@ -73,11 +73,32 @@ void search_load_rates(struct search_load *l, int64_t gpus);
 void search_sum(struct arena *a, struct search_result *r, const char *const *warnings, size_t n);
 
 struct node *search_node(struct arena *a, const struct search_result *r);
-/* The best `most` configurations by capacity per GPU, then those that are refused, counted. */
-struct table *search_table(struct arena *a, const struct search_result *r, size_t most);
-/* The loads on the front, in order of tok/s/user; one whose token rates are both within 2 % of the
- * row above it is left out and counted in *alike. */
-struct table *search_front_table(struct arena *a, const struct search_result *r, size_t *alike);
+struct search_result search_shown(struct arena *a,
+                                  const struct search_result *r); /* as it has it */
+
+/* ---- its document; of search_shown or of search.json ----------------------------------------- */
+
+/* For the terminal and the page, which draws its figure "front": tables of the front, without loads
+ * whose token rates are both within 2 % of the row above, and of the configurations by capacity per
+ * GPU, of up to `most` rows. model may be NULL. */
+struct document;
+struct document *search_document(struct arena *a, const struct search_result *r, const char *title,
+                                 const char *model, size_t most);
+/* "sarathi, chunk_size 512, replicas 2": groups by their value alone. */
+const char *search_config_words(struct arena *a, const struct search_result *r,
+                                const struct search_config *c);
+
+struct search_rank {
+    double key;
+    size_t config, load;
+};
+/* Loads on the front by tok/s/user; configurations that can be simulated by capacity per GPU, or by
+ * how often they are on the front. Both downwards. */
+struct search_rank *search_rank_front(struct arena *a, const struct search_result *r, size_t *n);
+struct search_rank *search_rank_configs(struct arena *a, const struct search_result *r,
+                                        bool by_front, size_t *n);
+size_t search_on_front(const struct search_config *c); /* its loads there */
+
 enum st search_write(const struct artifact *art, const struct search_result *r, struct err *e);
 
 #endif

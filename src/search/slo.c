@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "compare/words.h"
+#include "text/words.h"
 
 static const char *const metrics[SLO_METRICS] = {
     [SLO_DELAY] = "delay", [SLO_TTFT] = "ttft", [SLO_TPOT] = "tpot", [SLO_E2EL] = "e2el"};

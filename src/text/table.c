@@ -6,6 +6,7 @@ struct table {
     struct arena *a;
     int columns, cells, cap;
     const char **cell; /* [cells], row by row */
+    bool *right;       /* [columns]; NULL = by their cells */
 };
 
 struct table *table_new(struct arena *a, int columns)
@@ -73,8 +74,17 @@ static bool is_absent(const char *s)
     return *s == 0 || strcmp(s, "-") == 0 || strcmp(s, "n/a") == 0;
 }
 
+void table_align(struct table *t, int column, bool right)
+{
+    if (!t->right)
+        t->right = arena_array(t->a, bool, t->columns);
+    t->right[column] = right;
+}
+
 bool table_right(const struct table *t, int column)
 {
+    if (t->right)
+        return t->right[column];
     bool any = false;
     for (int row = 1; row < table_rows(t); row++) {
         const char *s = table_at(t, row, column);

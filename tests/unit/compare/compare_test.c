@@ -2,6 +2,7 @@
 
 #include "compare/compare.h"
 #include "support/fake_run.h"
+#include "text/document.h"
 
 static struct compare_params params_of(const char *real, const char *sim)
 {
@@ -597,7 +598,8 @@ static void what_http_costs_is_told_and_not_judged(void **state)
                             "differ by up to 3.000 µs.");
         assert_string_equal(c.cells[METRIC_TTFT][0].why, "the difference is what HTTP costs");
         struct buf text = {0};
-        compare_summary(t->a, &text, &c);
+        const struct comparison shown = compare_shown(t->a, &c);
+        document_markdown(&text, compare_document(t->a, &shown, "Comparison"));
         assert_non_null(strstr(buf_str(&text), "## What HTTP costs\n"));
         buf_free(&text);
     }

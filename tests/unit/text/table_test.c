@@ -38,6 +38,17 @@ static void numbers_align_right(void **state)
     assert_false(table_right(table, 3));
 }
 
+static void alignment_may_be_given(void **state)
+{
+    struct test *t = *state;
+    struct table *table = MAKE(t, 3, "name", "ms", "call", "1. a", "n/a", "12", "2. bc", "-", "3");
+    table_align(table, 1, true);
+    assert_string_equal(text_of(t, table_text, table), "name    ms  call\n"
+                                                       "-----  ---  ----\n"
+                                                       "1. a   n/a  12\n"
+                                                       "2. bc    -  3\n");
+}
+
 static void widths_count_characters(void **state)
 {
     struct test *t = *state;
@@ -108,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(numbers_align_right),
+        TEST(alignment_may_be_given),
         TEST(widths_count_characters),
         TEST(markdown),
         TEST(only_a_header),

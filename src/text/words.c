@@ -1,4 +1,4 @@
-#include "compare/words.h"
+#include "text/words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ const char *words_change(char out[WORDS_MAX], double v)
 const char *words_share(char out[WORDS_MAX], double share)
 {
     if (isfinite(share))
-        snprintf(out, WORDS_MAX, "%.0f %%", 100 * share);
+        snprintf(out, WORDS_MAX, "%.0f %%", fabs(share) < 0.005 ? 0 : 100 * share);
     else
         out[0] = 0;
     return out;

@@ -1,4 +1,4 @@
-#include "compare/words.h"
+#include "text/words.h"
 
 #include <math.h>
 
@@ -48,6 +48,7 @@ static void an_unknown_share_is_nothing(void **state)
     char text[WORDS_MAX];
     assert_string_equal(words_share(text, 0.624), "62 %");
     assert_string_equal(words_share(text, -0.1), "-10 %");
+    assert_string_equal(words_share(text, -0.004), "0 %");
     assert_string_equal(words_share(text, NAN), "");
 }
 

@@ -1,6 +1,6 @@
 /* Human-readable numbers, for summaries and reports. */
-#ifndef COMPARE_WORDS_H
-#define COMPARE_WORDS_H
+#ifndef TEXT_WORDS_H
+#define TEXT_WORDS_H
 
 #include <stdint.h>
 

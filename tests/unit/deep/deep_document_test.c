@@ -7,6 +7,7 @@
 #include "deep/deep.h"
 #include "deep/roofline.h"
 #include "support/support.h"
+#include "text/document.h"
 
 static void same(struct test *t, const char *path, struct buf *made)
 {
@@ -41,7 +42,7 @@ static void examples_are_current(void **state)
         if (!fs_exists(fs_join(t->a, dir, "deep.json")))
             continue;
         assert_ok(deep_result_load(t->a, fs_join(t->a, dir, "deep.json"), &r, &t->e), t);
-        deep_summary(t->a, &summary, &r);
+        document_markdown(&summary, deep_document(t->a, &r, "Deep profile"));
         same(t, fs_join(t->a, dir, "stakeholder_summary.md"), &summary);
         checked++;
         if (!has_counters(&r)) {
