@@ -11,7 +11,7 @@
 #include "job/job.h"
 #include "report/report.h"
 
-static struct texts texts_of(const struct option_list *l)
+static struct texts texts_of(const struct texts *l)
 {
     return (struct texts){l->items, l->n};
 }

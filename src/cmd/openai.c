@@ -74,8 +74,8 @@ static enum st get_settings(struct openai_bench *b, const char **models_url, str
     TRY(body_url(b->c->a, p->url, "/models", models_url, e));
     if (!p->client.tls_verify)
         log_warn("client.tls_verify=false: anybody may answer in the server's place");
-    TRY(client_headers_make(b->c->a, (const char *const *)p->client.headers.items,
-                            p->client.headers.n, p->client.api_key_env, url, &h, e));
+    TRY(client_headers_make(b->c->a, p->client.headers.items, p->client.headers.n,
+                            p->client.api_key_env, url, &h, e));
     b->p = (struct client_bench_params){
         .client = {.url = url,
                    .headers = h.list,

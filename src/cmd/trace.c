@@ -13,7 +13,7 @@
 
 static struct trace_record record_of(const struct plan *p)
 {
-    return (struct trace_record){.ranges = (const char *const *)p->trace.ranges.items,
+    return (struct trace_record){.ranges = p->trace.ranges.items,
                                  .n_ranges = p->trace.ranges.n,
                                  .copies = p->trace.copies,
                                  .sync = p->trace.sync,

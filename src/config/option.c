@@ -2,21 +2,17 @@
 
 #include <string.h>
 
-#include "config/options/options.h"
-
-#define OPTION_SECTION_ENTRY(name) &options_##name,
-static const struct option_section *const sections[] = {OPTION_SECTIONS(OPTION_SECTION_ENTRY)};
-enum { N_SECTIONS = sizeof sections / sizeof *sections };
-
 bool option_next(struct option_iter *i)
 {
-    if (i->section < N_SECTIONS && i->row == sections[i->section]->n) {
+    const struct option_place *places = option_table.places;
+    if (i->section < option_table.n && i->row == places[i->section].section->n) {
         i->section++;
         i->row = 0;
     }
-    if (i->section == N_SECTIONS)
+    if (i->section == option_table.n)
         return false;
-    i->o = &sections[i->section]->rows[i->row++];
+    i->o = &places[i->section].section->rows[i->row++];
+    i->offset = places[i->section].offset + i->o->offset;
     return true;
 }
 

@@ -222,7 +222,7 @@ static enum st set_up(const struct job_context *c, const struct plan *p, struct 
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static enum st load_all(const struct job_context *c, const struct option_list *paths,
+static enum st load_all(const struct job_context *c, const struct texts *paths,
                         const struct key_spans *spans, struct observed **out, struct err *e)
 {
     *out = arena_array(c->a, struct observed, paths->n);
@@ -234,7 +234,7 @@ static enum st load_all(const struct job_context *c, const struct option_list *p
 /* Logs of the runs that are fitted. */
 static enum st take_logs(const struct job_context *c, struct job_calibration *j, struct err *e)
 {
-    const struct option_list *logs = &c->plan->calibrate.iteration_log;
+    const struct texts *logs = &c->plan->calibrate.iteration_log;
     if (logs->n > c->plan->calibrate.from.n)
         return err_set(e, ST_USAGE, "calibrate.iteration_log: %zu logs for %zu runs", logs->n,
                        c->plan->calibrate.from.n);
@@ -251,7 +251,7 @@ static enum st take_logs(const struct job_context *c, struct job_calibration *j,
 static enum st take_server_logs(const struct job_context *c, struct job_calibration *j,
                                 struct err *e)
 {
-    const struct option_list *logs = &c->plan->calibrate.server_log;
+    const struct texts *logs = &c->plan->calibrate.server_log;
     const size_t n = c->plan->calibrate.from.n;
     if (logs->n > n)
         return err_set(e, ST_USAGE, "calibrate.server_log: %zu logs for %zu runs", logs->n, n);
@@ -269,7 +269,7 @@ static enum st take_server_logs(const struct job_context *c, struct job_calibrat
 /* Stages that were not asked for are left out of the fit. */
 static enum st choose_stages(const struct job_context *c, struct calibrate_input *in, struct err *e)
 {
-    const struct option_list *wanted = &c->plan->calibrate.stages;
+    const struct texts *wanted = &c->plan->calibrate.stages;
     size_t found = 0;
     for (size_t i = 0; wanted->n && i < in->n; i++) {
         struct calibrate_stage *s = &in->stages[i];

@@ -238,7 +238,7 @@ struct workload_params job_arrivals(const struct plan *p)
 enum st job_stages(const struct job_context *c, struct workload_params *w, struct err *e)
 {
     const struct plan *p = c->plan;
-    const struct option_list *given = &p->workload.arrival.stages;
+    const struct texts *given = &p->workload.arrival.stages;
     struct rate_stage *ramp;
     if (p->workload.arrival.ramp_s > 0) {
         ramp = arena_one(c->a, struct rate_stage);
@@ -257,10 +257,9 @@ enum st job_stages(const struct job_context *c, struct workload_params *w, struc
 static enum st get_concurrency(const struct job_context *c, struct workload *w, struct err *e)
 {
     const struct plan *p = c->plan;
-    const struct option_list *stages = &p->workload.concurrency_stages;
+    const struct texts *stages = &p->workload.concurrency_stages;
     if (stages->n)
-        return concurrency_parse(c->a, (const char *const *)stages->items, stages->n,
-                                 &w->concurrency, e);
+        return concurrency_parse(c->a, stages->items, stages->n, &w->concurrency, e);
     if (p->workload.concurrency)
         w->concurrency =
             concurrency_of(c->a, p->workload.concurrency, p->workload.concurrency_ramp_s);
@@ -533,7 +532,7 @@ struct bundle_key job_bundle_key(const struct job_context *c, const struct job_m
         .hardware = p->hardware.id,
         .model_name = m->m.name,
         .hub_name = m->hub,
-        .network_device = p->network_device,
+        .network_device = p->hardware.network_device,
         .network_chosen = config_origin(c->config, "network_device") == ORIGIN_COMMAND_LINE,
         .model = &m->m,
         .tp = p->parallel.tp,
@@ -554,7 +553,7 @@ struct run_meta job_meta(const struct job_context *c, const struct artifact *art
         .run_id = id,
         .run_type = type,
         .hardware_id = c->plan->hardware.id,
-        .device = c->plan->device,
+        .device = c->plan->engine.device,
         .started_wall_ns = art ? art->started_wall_ns : now_ns,
         .ended_wall_ns = now_ns,
         .params = c->config->tree,

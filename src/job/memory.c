@@ -53,6 +53,7 @@ static struct memory_facts facts(const struct plan *p, const struct model *m,
     const double used = p->scheduler.gpu_memory_utilization;
     return (struct memory_facts){
         .rule = (enum memory_rule)p->scheduler.memory_plan,
+        .hardware_id = p->hardware.id,
         .memory_gb = p->hardware.memory_gb,
         .reserved_gb = p->hardware.reserved_gb,
         .margin = p->hardware.memory_margin,
@@ -154,7 +155,7 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
                           "scheduler.memory_plan=vllm counts those");
     }
     if (st == ST_OK)
-        st = (engine ? engine->plan : engine_plan_simulated)(p, &f, plan, e);
+        st = (engine ? engine->plan : engine_plan_simulated)(&p->engine, &f, plan, e);
     arena_free(&a);
     TRY(st);
     groups.pages = NULL;
@@ -185,8 +186,9 @@ enum st job_memory_known(const struct job_context *c, const struct bundle *bundl
     if (p->scheduler.num_blocks || p->hardware.memory_gb > 0 ||
         config_origin(c->config, "hardware.kv_cache_gb") == ORIGIN_COMMAND_LINE)
         return ST_OK;
-    return (id && strcmp(id, "cpu") == 0) || profiled_on_cpu(bundle) ? ST_OK
-                                                                     : engine_memory_unknown(p, e);
+    return (id && strcmp(id, "cpu") == 0) || profiled_on_cpu(bundle)
+               ? ST_OK
+               : engine_memory_unknown(p->hardware.id, e);
 }
 
 static void add(struct arena *a, struct node *out, const char *key, double bytes)

@@ -85,7 +85,7 @@ enum st job_search_inputs(const struct job_search *s, const char **out, struct e
             break;
         c.a = scratch;
         c.config = &config;
-        c.plan = &config.plan;
+        c.plan = config.plan;
         add_plan(&in, c.plan);
         if (job_model(&c, false, &m, &ignored) == ST_OK)
             add_model(&in, &c, &m);

@@ -73,7 +73,7 @@ struct worker_params job_worker_params(const struct job_context *c, const struct
                      .model_dir = m->dir,
                      .model_config = m->config,
                      .weights = p->model.weights,
-                     .device = p->device,
+                     .device = p->engine.device,
                      .seed = (uint64_t)p->seed,
                      .max_tokens = max_tokens,
                      .options = p->worker.options},

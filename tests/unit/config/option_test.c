@@ -11,7 +11,7 @@ static size_t size_of(enum option_type type)
     static const size_t sizes[] = {
         [OPT_BOOL] = sizeof(bool),         [OPT_INT] = sizeof(int64_t),
         [OPT_DOUBLE] = sizeof(double),     [OPT_STR] = sizeof(char *),
-        [OPT_ENUM] = sizeof(int),          [OPT_LIST] = sizeof(struct option_list),
+        [OPT_ENUM] = sizeof(int),          [OPT_LIST] = sizeof(struct texts),
         [OPT_MAP] = sizeof(struct node *),
     };
     return sizes[type];
@@ -26,9 +26,9 @@ static void the_rows_cover_the_plan(void **state)
     for (struct option_iter it = {0}; option_next(&it);) {
         const struct option *o = it.o;
         for (size_t k = 0; k < size_of(o->type); k++) {
-            if (used[o->offset + k])
+            if (used[it.offset + k])
                 fail_msg("%s shares its field", o->key);
-            used[o->offset + k] = 1;
+            used[it.offset + k] = 1;
         }
         covered += size_of(o->type);
     }

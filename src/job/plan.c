@@ -1,0 +1,45 @@
+#include "job/plan.h"
+
+#include "job/options/options.h"
+
+#define WHOLE(section) {&section##_options, 0}
+#define PART(section, field) {&section##_options, offsetof(struct plan, field)}
+
+static const struct option_place places[] = {
+    WHOLE(job),
+    PART(device, engine),
+    PART(hardware, hardware),
+    WHOLE(model),
+    WHOLE(workload),
+    WHOLE(scheduler),
+    WHOLE(cluster),
+    WHOLE(predictor),
+    PART(engine, engine),
+    WHOLE(url),
+    WHOLE(server),
+    WHOLE(client),
+    WHOLE(worker),
+    WHOLE(profile),
+    WHOLE(sim),
+    WHOLE(search),
+    WHOLE(calibrate),
+    WHOLE(fit),
+    WHOLE(settings),
+    WHOLE(compare),
+    WHOLE(output),
+    WHOLE(kernels),
+    WHOLE(trace),
+    WHOLE(replay),
+    WHOLE(logits),
+    WHOLE(energy),
+    WHOLE(deep),
+    WHOLE(nsys),
+    WHOLE(ncu),
+    WHOLE(doctor),
+};
+
+const struct option_table option_table = {
+    places,
+    sizeof places / sizeof *places,
+    sizeof(struct plan),
+};

@@ -1,0 +1,295 @@
+/* The plan: every setting of one job, bound from the configuration, const after config_load.
+ *
+ * Settings of a stage stand in its own struct, with its rows beside it (config/option_rows.h), and
+ * the plan holds that. What no stage reads alone stands here, with rows in job/options/ by the same
+ * names. Strings are NULL when unset.
+ *
+ * To add a stage: its struct here, its section in the table of job/plan.c, where --help is to show
+ * it. */
+#ifndef JOB_PLAN_H
+#define JOB_PLAN_H
+
+#include "config/option.h"
+#include "engine/registry.h"
+#include "profile/read/hardware.h"
+#include "text/node.h"
+
+enum plan_output { OUTPUT_FULL, OUTPUT_NONE };
+
+struct plan {
+    const char *out;
+    int64_t seed, repeat;
+    bool json;
+
+    struct {
+        int level; /* enum log_level of base/log.h */
+    } log;
+    const struct node *vars; /* the user's own values, for ${vars.x} */
+
+    struct hardware hardware;
+    struct {
+        const char *name;          /* folder name in bundles and artifacts */
+        const char *hub;           /* name on the Hugging Face hub, used in Vidur's folder names */
+        const char *ref;           /* directory with config.json, weights, tokenizer.json */
+        const char *family;        /* model_type to read the configuration as; NULL = its own */
+        const struct node *config; /* Hugging Face keys; used when ref has none */
+        const char *weights;       /* "random:<seed>" or NULL = ref's safetensors */
+        const char *tokenizer;     /* path of tokenizer.json; NULL = ref's */
+        const char *dtype, *kv_dtype; /* formats; NULL = what config.json says */
+        /* Sizes of an opaque model (model/opaque.h); 0 = not set. */
+        double weights_gb, workspace_gb;
+        int64_t kv_bytes_per_token, window_kv_bytes_per_token, window, state_bytes_per_sequence;
+        int64_t kv_heads, layers;
+    } model;
+
+    const char *import, *export, *path; /* of workload: a format, and its file */
+    struct {
+        const char *dir, *trace;
+        const char *prompts; /* prompts.jsonl */
+        int64_t num_requests;
+        int64_t prompts_seed; /* 0 = seed */
+        int64_t warmup_requests;
+        double duration_s;
+        int64_t concurrency;
+        double concurrency_ramp_s;
+        struct texts concurrency_stages;
+        struct {
+            int64_t block_tokens;
+            const char *time_unit; /* NULL = what the format has */
+        } import;
+        struct {
+            int64_t turns, max_turns;
+            int think_kind; /* enum workload_think */
+            double think_s, think_stddev_s;
+        } session;
+        struct {
+            int64_t groups, tokens;
+        } prefix;
+        struct {
+            int kind; /* enum workload_arrival */
+            double rate, burstiness, ramp_s;
+            struct texts stages;
+            int64_t inter_arrival_ns;
+            const char *trace;
+        } arrival;
+        struct {
+            int kind; /* enum workload_lengths */
+            int64_t prefill_tokens, decode_tokens;
+            int64_t min_tokens, max_tokens;
+            double zipf_theta, prefill_decode_ratio, prefill_stddev, decode_stddev;
+            const char *trace;
+        } lengths;
+    } workload;
+
+    struct {
+        const char *policy;
+        int64_t batch_cap, chunk_size, token_budget, block_size, num_blocks;
+        double watermark;
+        int64_t max_tokens_in_batch; /* vllm v0: padded tokens of a prefill batch */
+        int64_t max_waiting_iters;
+        int64_t max_model_len;
+        bool prefix_caching, reserve_full_prompt, hybrid_kv_cache;
+        int64_t long_prefill_token_threshold;
+        int memory_plan; /* enum memory_rule of serve/memory.h */
+        double gpu_memory_utilization;
+        int async_scheduling; /* enum serve_async of serve/serve.h */
+        int cuda_graphs;      /* enum launching_mode of profile/read/launching.h */
+        int64_t graph_tokens;
+    } scheduler;
+
+    struct {
+        int64_t replicas;
+        const char *router;
+        int64_t prefix_tokens;
+        int64_t prefill_replicas;
+        double kv_bandwidth_gb_s, kv_latency_s;
+    } cluster;
+    struct {
+        int64_t draft_tokens;
+        double acceptance, draft_cost;
+    } speculation;
+    struct {
+        int64_t tp, pp, ep;
+        double expert_skew;
+    } parallel;
+    struct {
+        const char *kind, *tables;
+        int64_t block_size;            /* 0 = scheduler.block_size */
+        const struct node *parameters; /* name -> value; NULL = none given */
+        int request_overheads;         /* enum request_overheads_from of profile/read/overheads.h */
+    } predictor;
+
+    struct engine_settings engine;
+
+    struct {
+        struct texts folders;
+        bool remove_partial, measure;
+        const char *roofs;
+        int64_t gpu;
+    } doctor;
+
+    const char *url;   /* of an OpenAI-style server */
+    int chat_template; /* enum chat_template of model/chat_template.h */
+    struct {
+        const char *host, *model, *api_key_env, *api_key_file;
+        int64_t port, max_pending, max_connections, max_per_address, max_body_bytes, max_held_bytes;
+        struct texts hosts;
+        int64_t max_header_bytes, max_unread_tokens, threads;
+        double idle_timeout_s, drain_s, temperature;
+    } server;
+    struct texts goodput; /* "ttft:200", ... */
+    struct {
+        int endpoint;        /* enum body_endpoint of client/body.h */
+        int prompts;         /* 0 text, 1 ids */
+        int count;           /* enum body_count of client/body.h */
+        int max_tokens_name; /* enum body_limit of client/body.h */
+        int server_metrics;  /* enum scrape_mode of client/scrape.h */
+        bool preflight, save_answers;
+        const char *model, *tokenizer;
+        int64_t max_concurrency, warmup, retries, give_up_after, server_pid;
+        double duration_s, max_wrong_lengths;
+        double retry_delay_s, timeout_s, stall_timeout_s, connect_timeout_s, temperature;
+        const char *api_key_env, *ca_file;
+        bool tls_verify;
+        struct texts headers;
+        const struct node *body;
+    } client;
+
+    struct {
+        struct texts command; /* program and arguments */
+        int prompt;           /* 0 ids, 1 text */
+        double start_timeout_s, load_timeout_s, silence_timeout_s, request_timeout_s,
+            stop_timeout_s;
+        int64_t clock_rounds;
+        const struct node *options; /* the worker's own */
+    } worker;
+
+    struct {
+        const char *root;
+        int64_t max_tokens, max_batch, max_kv, samples, warmup;
+        double time_budget_s, energy_budget_s;
+        bool extend, energy;
+        int measure;   /* all, calibration */
+        int64_t folds; /* of `profile check` */
+    } profile;
+
+    struct {
+        bool host_overhead;
+        int64_t replicas_mc;
+    } sim;
+
+    struct texts slo; /* "ttft:500": limits on a request's latencies, ms */
+    double slo_fraction;
+    int64_t cores; /* 0 = all that the process may use */
+    const char *launcher;
+    struct {
+        int64_t seeds;
+        double tolerance, start_rate, load, max_rate, probe_s, probe_timeout_s;
+        const char *resume;
+        int64_t long_run; /* times as many requests; 0 = not looked for */
+    } capacity;
+    struct {
+        struct texts from, iteration_log, server_log, stages, check, prior; /* of calibrate */
+        const char *forward;
+    } calibrate;
+    struct {
+        struct texts length; /* tokens */
+    } fit;
+    struct {
+        const struct node *space; /* key -> list of values */
+        struct texts loads;
+    } search;
+
+    struct {
+        const char *real_run_dir, *sim_run_dir, *iteration_log;
+        struct texts runs, spread;
+        int gate;   /* 0 none, 1 slower */
+        int token0; /* 0 exclude, 1 include */
+        int cells;  /* 0 core, 1 all */
+        double pass_percent, warn_percent;
+    } compare;
+
+    struct {
+        int tokens, batches; /* enum plan_output */
+        bool write_hydra_snapshot, vidur_metrics, time_series, perfetto;
+    } output;
+
+    struct {
+        const char *log; /* of a server */
+    } settings;
+
+    struct {
+        struct texts inputs; /* artifact directories */
+    } report;
+
+    struct {
+        const char *trace, *against, *step, *composition, *step_table, *iteration_log;
+        bool iterations;
+        struct texts include, exclude, regions, exports, runs;
+        double from_ms, to_ms;
+        int64_t step_batch_size;
+    } kernels;
+
+    struct { /* semantics: trace/settings.h */
+        bool attach;
+        struct texts ranges;
+        bool profiler, copies, sync, nvtx, launches;
+        double delay_s, duration_s;
+        int graphs, api; /* 0 node, 1 graph; 0 none, 1 driver, 2 runtime, 3 all */
+        int64_t flush_ms, buffers;
+        const char *library, *cupti;
+    } trace;
+
+    const char *region; /* of capture: range#occurrence */
+    struct {
+        bool trial;
+        double timeout_s, stop_timeout_s;
+    } capture;
+    const char *signatures; /* of replay: kernel_signatures.json */
+    const char *capsule;    /* folder of a captured region */
+    struct {
+        int64_t gpu, samples, dispatch;
+        double sample_ms, tolerance, timeout_s, kernel_timeout_s;
+        bool cold, repeated;
+        int order;            /* 0 graph, 1 streams */
+        int dtype;            /* enum verify_dtype of replay/verify.h */
+        struct texts classes; /* names or numbers (replay/classes.h); none = all */
+    } replay;
+    struct {
+        int64_t prompts, prompt_tokens, tokens;
+    } logits;
+
+    struct {
+        const char *power, *full, *isolated, *application, *application_power;
+        const char *sampler;
+        int64_t gpu;
+        double idle_power, interval_s, duration_s, window_s, percent;
+        bool context, record;
+    } energy;
+
+    const char *work; /* a command of this program, run instead of a program after -- */
+    struct {          /* semantics: deep/deep.h */
+        bool dry_run, baseline, warmup;
+        int timeline, mode; /* enum deep_timeline, enum deep_mode */
+        const char *trace, *session, *against, *roofs;
+        const struct node *stages;
+        struct texts regions, include, exclude, metrics, inputs;
+        int64_t top;
+        double max_overhead_percent, timeout_s;
+        const char *library, *cupti;
+    } deep;
+    struct { /* deep/nsys.h */
+        const char *path, *sample, *nvtx_capture, *capture_end;
+        struct texts trace, reports, args;
+        int capture_range; /* enum nsys_range */
+    } nsys;
+    struct { /* deep/ncu.h */
+        bool enabled, nvtx, by_region, query;
+        struct texts csv, sections, metrics, nvtx_include, nvtx_exclude, args;
+        const char *path, *target_processes, *replay, *clock_control, *set, *kernel_name;
+        const char *filter_mode;
+        int64_t launch_skip, launch_count;
+    } ncu;
+};
+
+#endif
