@@ -75,7 +75,7 @@ struct option_section {
  * every run another id. */
 struct option_place {
     const struct option_section *section;
-    size_t offset; /* of its struct, in the plan */
+    size_t offset, size; /* of its struct, in the plan */
 };
 struct option_table {
     const struct option_place *places;

@@ -2,39 +2,25 @@
 
 #include "job/options/options.h"
 
-#define WHOLE(section) {&section##_options, 0}
-#define PART(section, field) {&section##_options, offsetof(struct plan, field)}
+#define WHOLE(section)                             \
+    {                                              \
+        &section##_options, 0, sizeof(struct plan) \
+    }
+#define PART(section, field)                                                                 \
+    {                                                                                        \
+        &section##_options, offsetof(struct plan, field), sizeof((struct plan *)NULL)->field \
+    }
 
 static const struct option_place places[] = {
-    WHOLE(job),
-    PART(device, engine),
-    PART(hardware, hardware),
-    WHOLE(model),
-    WHOLE(workload),
-    WHOLE(scheduler),
-    WHOLE(cluster),
-    WHOLE(predictor),
-    PART(engine, engine),
-    WHOLE(url),
-    WHOLE(server),
-    WHOLE(client),
-    WHOLE(worker),
-    WHOLE(profile),
-    WHOLE(sim),
-    WHOLE(search),
-    WHOLE(calibrate),
-    WHOLE(fit),
-    WHOLE(settings),
-    WHOLE(compare),
-    WHOLE(output),
-    WHOLE(kernels),
-    WHOLE(trace),
-    WHOLE(replay),
-    WHOLE(logits),
-    WHOLE(energy),
-    WHOLE(deep),
-    WHOLE(nsys),
-    WHOLE(ncu),
+    WHOLE(job),      PART(device, engine), PART(hardware, hardware),
+    WHOLE(model),    WHOLE(workload),      WHOLE(scheduler),
+    WHOLE(cluster),  WHOLE(predictor),     PART(engine, engine),
+    WHOLE(url),      WHOLE(server),        WHOLE(client),
+    WHOLE(worker),   WHOLE(profile),       WHOLE(sim),
+    WHOLE(search),   WHOLE(calibrate),     WHOLE(fit),
+    WHOLE(settings), WHOLE(compare),       WHOLE(output),
+    WHOLE(kernels),  WHOLE(trace),         WHOLE(replay),
+    WHOLE(logits),   WHOLE(energy),        PART(deep, deep),
     WHOLE(doctor),
 };
 

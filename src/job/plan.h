@@ -10,6 +10,7 @@
 #define JOB_PLAN_H
 
 #include "config/option.h"
+#include "deep/deep.h"
 #include "engine/registry.h"
 #include "profile/read/hardware.h"
 #include "text/node.h"
@@ -267,29 +268,7 @@ struct plan {
         bool context, record;
     } energy;
 
-    const char *work; /* a command of this program, run instead of a program after -- */
-    struct {          /* semantics: deep/deep.h */
-        bool dry_run, baseline, warmup;
-        int timeline, mode; /* enum deep_timeline, enum deep_mode */
-        const char *trace, *session, *against, *roofs;
-        const struct node *stages;
-        struct texts regions, include, exclude, metrics, inputs;
-        int64_t top;
-        double max_overhead_percent, timeout_s;
-        const char *library, *cupti;
-    } deep;
-    struct { /* deep/nsys.h */
-        const char *path, *sample, *nvtx_capture, *capture_end;
-        struct texts trace, reports, args;
-        int capture_range; /* enum nsys_range */
-    } nsys;
-    struct { /* deep/ncu.h */
-        bool enabled, nvtx, by_region, query;
-        struct texts csv, sections, metrics, nvtx_include, nvtx_exclude, args;
-        const char *path, *target_processes, *replay, *clock_control, *set, *kernel_name;
-        const char *filter_mode;
-        int64_t launch_skip, launch_count;
-    } ncu;
+    struct deep_params deep;
 };
 
 #endif

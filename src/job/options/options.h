@@ -1,5 +1,5 @@
-/* Settings that no stage reads alone, by sections: one file each in this folder, with a row per field
- * of struct plan. Private to job/plan.c. */
+/* Settings that no stage reads alone, by sections: one file each in this folder, with a row per
+ * field of struct plan. Private to job/plan.c. */
 #ifndef JOB_OPTIONS_OPTIONS_H
 #define JOB_OPTIONS_OPTIONS_H
 
@@ -8,6 +8,10 @@
 
 #define SETTINGS struct plan
 
-extern const struct option_section job_options, model_options, workload_options, scheduler_options, cluster_options, predictor_options, url_options, server_options, client_options, worker_options, profile_options, sim_options, search_options, calibrate_options, fit_options, settings_options, compare_options, output_options, kernels_options, trace_options, replay_options, logits_options, energy_options, deep_options, nsys_options, ncu_options, doctor_options;
+extern const struct option_section job_options, model_options, workload_options, scheduler_options,
+    cluster_options, predictor_options, url_options, server_options, client_options, worker_options,
+    profile_options, sim_options, search_options, calibrate_options, fit_options, settings_options,
+    compare_options, output_options, kernels_options, trace_options, replay_options, logits_options,
+    energy_options, doctor_options;
 
 #endif
