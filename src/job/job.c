@@ -195,8 +195,8 @@ enum st job_model_described(const struct job_context *c, struct job_model *out, 
 const char *job_answer_tokenizer(const struct job_context *c, const struct job_model *m)
 {
     static const char group[] = "model=";
-    if (c->plan->client.tokenizer)
-        return c->plan->client.tokenizer;
+    if (c->plan->client.counter_id)
+        return c->plan->client.counter_id;
     bool named = config_origin(c->config, "model.tokenizer") == ORIGIN_COMMAND_LINE ||
                  config_origin(c->config, "model.ref") == ORIGIN_COMMAND_LINE;
     for (size_t i = 0; i < c->config->n_overrides; i++)

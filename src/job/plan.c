@@ -12,16 +12,16 @@
     }
 
 static const struct option_place places[] = {
-    WHOLE(job),      PART(device, engine), PART(hardware, hardware),
-    WHOLE(model),    WHOLE(workload),      WHOLE(scheduler),
-    WHOLE(cluster),  WHOLE(predictor),     PART(engine, engine),
-    WHOLE(url),      WHOLE(server),        WHOLE(client),
-    WHOLE(worker),   WHOLE(profile),       WHOLE(sim),
-    WHOLE(search),   WHOLE(calibrate),     WHOLE(fit),
-    WHOLE(settings), WHOLE(compare),       WHOLE(output),
-    WHOLE(kernels),  WHOLE(trace),         WHOLE(replay),
-    WHOLE(logits),   WHOLE(energy),        PART(deep, deep),
-    WHOLE(doctor),
+    WHOLE(job),           PART(device, engine), PART(hardware, hardware),
+    WHOLE(model),         WHOLE(workload),      WHOLE(scheduler),
+    WHOLE(cluster),       WHOLE(predictor),     PART(engine, engine),
+    WHOLE(url),           WHOLE(server),        WHOLE(goodput),
+    PART(client, client), WHOLE(worker),        WHOLE(profile),
+    WHOLE(sim),           WHOLE(search),        WHOLE(calibrate),
+    WHOLE(fit),           WHOLE(settings),      WHOLE(compare),
+    WHOLE(output),        WHOLE(kernels),       WHOLE(trace),
+    WHOLE(replay),        WHOLE(logits),        WHOLE(energy),
+    PART(deep, deep),     WHOLE(doctor),
 };
 
 const struct option_table option_table = {

@@ -9,6 +9,7 @@
 #ifndef JOB_PLAN_H
 #define JOB_PLAN_H
 
+#include "client/bench.h"
 #include "config/option.h"
 #include "deep/deep.h"
 #include "engine/registry.h"
@@ -139,22 +140,7 @@ struct plan {
         double idle_timeout_s, drain_s, temperature;
     } server;
     struct texts goodput; /* "ttft:200", ... */
-    struct {
-        int endpoint;        /* enum body_endpoint of client/body.h */
-        int prompts;         /* 0 text, 1 ids */
-        int count;           /* enum body_count of client/body.h */
-        int max_tokens_name; /* enum body_limit of client/body.h */
-        int server_metrics;  /* enum scrape_mode of client/scrape.h */
-        bool preflight, save_answers;
-        const char *model, *tokenizer;
-        int64_t max_concurrency, warmup, retries, give_up_after, server_pid;
-        double duration_s, max_wrong_lengths;
-        double retry_delay_s, timeout_s, stall_timeout_s, connect_timeout_s, temperature;
-        const char *api_key_env, *ca_file;
-        bool tls_verify;
-        struct texts headers;
-        const struct node *body;
-    } client;
+    struct client_bench_params client;
 
     struct {
         struct texts command; /* program and arguments */
