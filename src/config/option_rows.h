@@ -8,7 +8,7 @@
  *
  *     #define SETTINGS struct deep_params            deep/options.c
  *     static const struct option rows[] = {
- *         {KEY_IN("deep", session), .commands = CMD_DEEP, .help = "folder of an earlier session"},
+ *         {IN(deep, session), .commands = CMD_DEEP, .help = "folder of an earlier session"},
  *         ...
  *     OPTION_SECTION(deep, rows);
  *
@@ -31,9 +31,10 @@
 
 /* ---- a row's first word: key, type and place follow from the field of SETTINGS ---- */
 
-#define KEY(field)             KEY_AT(#field, field) /* nsys.path: the field nsys.path */
-#define KEY_IN(section, field) KEY_AT(section "." #field, field) /* deep.top: the field top */
-#define KEY_AT(key_, field) \
+/* KEY(nsys.path): the field nsys.path; IN(deep, top): deep.top, the field top; AT: named apart. */
+#define KEY(field)         AT(#field, field)
+#define IN(section, field) AT(#section "." #field, field)
+#define AT(key_, field) \
     .key = key_, .type = OPTION_TYPE(((SETTINGS *)NULL)->field), .offset = offsetof(SETTINGS, field)
 /* clang-format off */
 #define OPTION_TYPE(field)                         \

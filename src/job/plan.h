@@ -9,12 +9,15 @@
 #ifndef JOB_PLAN_H
 #define JOB_PLAN_H
 
+#include "capture/capture.h"
 #include "client/bench.h"
 #include "config/option.h"
 #include "deep/deep.h"
 #include "engine/registry.h"
 #include "profile/read/hardware.h"
+#include "server/server.h"
 #include "text/node.h"
+#include "trace/record.h"
 
 enum plan_output { OUTPUT_FULL, OUTPUT_NONE };
 
@@ -132,13 +135,7 @@ struct plan {
 
     const char *url;   /* of an OpenAI-style server */
     int chat_template; /* enum chat_template of model/chat_template.h */
-    struct {
-        const char *host, *model, *api_key_env, *api_key_file;
-        int64_t port, max_pending, max_connections, max_per_address, max_body_bytes, max_held_bytes;
-        struct texts hosts;
-        int64_t max_header_bytes, max_unread_tokens, threads;
-        double idle_timeout_s, drain_s, temperature;
-    } server;
+    struct server_params server;
     struct texts goodput; /* "ttft:200", ... */
     struct client_bench_params client;
 
@@ -217,21 +214,8 @@ struct plan {
         int64_t step_batch_size;
     } kernels;
 
-    struct { /* semantics: trace/settings.h */
-        bool attach;
-        struct texts ranges;
-        bool profiler, copies, sync, nvtx, launches;
-        double delay_s, duration_s;
-        int graphs, api; /* 0 node, 1 graph; 0 none, 1 driver, 2 runtime, 3 all */
-        int64_t flush_ms, buffers;
-        const char *library, *cupti;
-    } trace;
-
-    const char *region; /* of capture: range#occurrence */
-    struct {
-        bool trial;
-        double timeout_s, stop_timeout_s;
-    } capture;
+    struct trace_record trace;
+    struct capture_settings capture;
     const char *signatures; /* of replay: kernel_signatures.json */
     const char *capsule;    /* folder of a captured region */
     struct {

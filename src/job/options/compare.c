@@ -1,16 +1,16 @@
 #include "job/options/options.h"
 
 static const struct option rows[] = {
-    {KEY_AT("real_run_dir", compare.real_run_dir), .commands = CMD_COMPARE,
+    {AT("real_run_dir", compare.real_run_dir), .commands = CMD_COMPARE,
      .when = WHEN(ALWAYS_UNSET("runs")), .help = "the real run"},
-    {KEY_AT("sim_run_dir", compare.sim_run_dir), .commands = CMD_COMPARE,
+    {AT("sim_run_dir", compare.sim_run_dir), .commands = CMD_COMPARE,
      .when = WHEN(ALWAYS_UNSET("runs")),
      .help = "the simulated run that is judged; with two runs of one kind, the other one"},
-    {KEY_AT("runs", compare.runs), .commands = CMD_COMPARE | CMD_ENERGY,
+    {AT("runs", compare.runs), .commands = CMD_COMPARE | CMD_ENERGY,
      .help = "2 to 8 runs, instead of the two above: by how much each differs from the first, with "
              "intervals and without a verdict; energy run: how often the whole is replayed, 1000 "
              "when unset"},
-    {KEY_AT("spread", compare.spread), .commands = CMD_COMPARE,
+    {AT("spread", compare.spread), .commands = CMD_COMPARE,
      .help = "further runs like the real one, or the first of runs, on the same arrivals: they "
              "tell the run-to-run spread"},
     {KEY(compare.iteration_log), .commands = CMD_COMPARE, .when = WHEN(ALWAYS_UNSET("runs")),

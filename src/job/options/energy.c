@@ -7,34 +7,33 @@
     }
 
 static const struct option rows[] = {
-    {KEY_AT("power", energy.power), .commands = CMD_ENERGY | CMD_REPLAY,
+    {AT("power", energy.power), .commands = CMD_ENERGY | CMD_REPLAY,
      .when = WHEN({"capsule", WHEN_SET, NULL, CMD_REPLAY, false}),
      .help = "energy report, or replay of a capsule: log of the power, a CSV with "
              "timestamp,gpu,power_w, or time,sum, or "
              "nvidia-smi's columns; or the folder of an energy log"},
-    {KEY_AT("full", energy.full), .commands = CMD_ENERGY,
+    {AT("full", energy.full), .commands = CMD_ENERGY,
      .help = "report: full_model_timing.json, when the whole ran and how often"},
-    {KEY_AT("isolated", energy.isolated), .commands = CMD_ENERGY,
+    {AT("isolated", energy.isolated), .commands = CMD_ENERGY,
      .help = "report: isolated_kernels_timing.json, when each kernel ran alone"},
-    {KEY_AT("application", energy.application), .commands = CMD_ENERGY,
+    {AT("application", energy.application), .commands = CMD_ENERGY,
      .help = "report, run: when the program itself ran, a file like that of full="},
-    {KEY_AT("application_power", energy.application_power), .commands = CMD_ENERGY,
+    {AT("application_power", energy.application_power), .commands = CMD_ENERGY,
      .when = WHEN(SET("application")),
      .help = "report, run: its power log; the one of power= when unset"},
     {KEY(energy.record), .def = "false", .commands = CMD_BENCH | CMD_TRACE,
      .help =
          "record the power of the GPU meanwhile, in power.csv: energy of the run, of requests and "
          "tokens, of NVTX ranges"},
-    {KEY_AT("gpu", energy.gpu), .def = "0", .max = 1023,
-     .commands = CMD_ENERGY | CMD_BENCH | CMD_TRACE,
+    {AT("gpu", energy.gpu), .def = "0", .max = 1023, .commands = CMD_ENERGY | CMD_BENCH | CMD_TRACE,
      .when = WHEN(RECORDS_POWER, {"client.server_pid", WHEN_IS, "0", CMD_BENCH, false}),
      .help = "which GPU, as CUDA counts them; of a log, the number in its rows, unset its only "
              "one. bench with "
              "device=cuda:<n> takes that one"},
-    {KEY_AT("idle_power", energy.idle_power), .unit = "W", .min = 0.001, .max = 1e5,
+    {AT("idle_power", energy.idle_power), .unit = "W", .min = 0.001, .max = 1e5,
      .commands = CMD_ENERGY,
      .help = "report: power of the idle GPU, as energy idle measures it; unset it is unknown"},
-    {KEY_AT("interval_s", energy.interval_s), .unit = "s", .def = "0.04", .min = 0.001, .max = 60,
+    {AT("interval_s", energy.interval_s), .unit = "s", .def = "0.04", .min = 0.001, .max = 60,
      .commands = CMD_ENERGY | CMD_BENCH | CMD_TRACE, .when = WHEN(RECORDS_POWER),
      .help = "log, run, and energy.record=true: time between two samples"},
     {KEY(energy.duration_s), .unit = "s", .max = 1e7, .commands = CMD_ENERGY,

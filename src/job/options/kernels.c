@@ -13,7 +13,7 @@ static const struct option rows[] = {
      .help = "leave out what ended before, counted from the start of the trace"},
     {KEY(kernels.to_ms), .unit = "ms", .def = "0", .max = 1e12, .commands = CMD_KERNELS,
      .help = "leave out what began then or later; 0 is the end"},
-    {KEY_AT("kernels.export", kernels.exports), .commands = CMD_KERNELS,
+    {AT("kernels.export", kernels.exports), .commands = CMD_KERNELS,
      .help = "formats to write the trace in: sqlite (nsys' schema), perfetto, kineto"},
     {KEY(kernels.against), .commands = CMD_KERNELS,
      .help = "another trace, of which the same span and patterns count: kernels_diff.csv and "
