@@ -70,7 +70,7 @@ static enum st logits(struct job_context *c, struct err *e)
     struct logits l;
     const char *id, *dir = job_out_dir(c, "logits", &id);
     TRY(engine_for(c->plan->engine.kind, COMMAND_LOGITS, &x, e));
-    TRY(engine_check_place(x, &c->plan->engine, &c->plan->hardware, c->plan->cluster.replicas, e));
+    TRY(engine_check_place(x, &c->plan->engine, &c->plan->hardware, c->plan->serve.replicas, e));
     TRY(job_model(c, true, &m, e));
     TRY(compute(c, x, &m, &l, e));
     TRY(write_all(c, x, &m, &l, dir, id, e));

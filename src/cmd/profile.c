@@ -160,7 +160,7 @@ static enum st measure(struct job_context *c, const struct job_model *m,
         .device = p->engine.device,
         .settings = settings_of(c, p),
         .model = &m->m,
-        .block_size = p->scheduler.block_size,
+        .block_size = p->serve.block_size,
         .max_tokens = p->profile.max_tokens,
         .max_batch = max_batch_of(c),
         .max_kv = p->profile.max_kv,
@@ -273,7 +273,7 @@ static enum st profile(struct job_context *c, struct err *e)
     TRY(check_hardware(c, e));
     if (engine->drive == ENGINE_PROGRAM)
         return job_passes(c, e);
-    TRY(engine_check_place(engine, &p->engine, &p->hardware, p->cluster.replicas, e));
+    TRY(engine_check_place(engine, &p->engine, &p->hardware, p->serve.replicas, e));
     TRY(load_model(c, engine, &m, e));
     return measure(c, &m, engine, e);
 }

@@ -72,7 +72,7 @@ static enum st open_engine(struct service *s, struct err *e)
     const struct plan *p = s->c->plan;
     struct engine_plan plan;
     TRY(engine_for(p->engine.kind, COMMAND_SERVE, &s->engine, e));
-    TRY(engine_check_place(s->engine, &p->engine, &p->hardware, p->cluster.replicas, e));
+    TRY(engine_check_place(s->engine, &p->engine, &p->hardware, p->serve.replicas, e));
     TRY(job_model(s->c, s->engine->needs & ENGINE_WEIGHTS, &s->m, e));
     if (s->m.tokenizer)
         TRY(tokenizer_load(s->m.tokenizer, &s->tokenizer, e));

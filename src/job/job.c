@@ -399,14 +399,14 @@ static enum st check_launching(const struct plan *p, const struct launching *l, 
         err_set(e, ST_USAGE,
                 "scheduler.graph_tokens: scheduler.policy=%s does not say which "
                 "batches are CUDA graphs",
-                p->scheduler.policy);
+                p->serve.policy);
         return err_hint(e, "scheduler.cuda_graphs=full_and_piecewise, or another of its values");
     }
     if (l->mode != LAUNCHING_UNTOLD && l->mode != LAUNCHING_NONE && l->tokens == 0) {
         err_set(e, ST_USAGE,
                 "scheduler.graph_tokens: not set: scheduler.policy=%s does not say "
                 "how large a batch is captured as a CUDA graph",
-                p->scheduler.policy);
+                p->serve.policy);
         return err_hint(e, "scheduler.graph_tokens=TOKENS: as the engine was started");
     }
     return ST_OK;
@@ -425,25 +425,16 @@ static enum st engine_defaults(const struct plan *p, struct serve_params *out, s
     return check_launching(p, &out->launching, e);
 }
 
-static struct launching stated_launching(const struct plan *p)
-{
-    return (struct launching){.mode = (enum launching_mode)p->scheduler.cuda_graphs,
-                              .tokens = p->scheduler.graph_tokens};
-}
-
 static int64_t longest_sequence(const struct plan *p, const struct model *m)
 {
-    return p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions;
+    return p->serve.max_model_len ? p->serve.max_model_len : m->max_positions;
 }
 
 enum st job_launching(const struct plan *p, const struct model *m, struct launching *out,
                       struct err *e)
 {
-    struct serve_params s = {.policy = p->scheduler.policy,
-                             .batch_cap = p->scheduler.batch_cap,
-                             .token_budget = p->scheduler.token_budget,
-                             .max_model_len = longest_sequence(p, m),
-                             .launching = stated_launching(p)};
+    struct serve_params s = p->serve;
+    s.max_model_len = longest_sequence(p, m);
     TRY(engine_defaults(p, &s, e));
     *out = s.launching;
     return ST_OK;
@@ -453,42 +444,20 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
                          struct serve_params *out, struct engine_plan *plan, struct err *e)
 {
     struct engine_plan unread;
-    if (m->opaque && !p->scheduler.max_model_len)
+    if (m->opaque && !p->serve.max_model_len)
         return err_hint((err_set(e, ST_USAGE,
                                  "scheduler.max_model_len: not set: the sizes of model %s hold no "
                                  "longest sequence",
                                  m->name),
                          e),
                         "scheduler.max_model_len=TOKENS: as its server was started with");
-    *out = (struct serve_params){
-        .policy = p->scheduler.policy,
-        .router = p->cluster.router,
-        .replicas = (int32_t)p->cluster.replicas,
-        .batch_cap = p->scheduler.batch_cap,
-        .token_budget = p->scheduler.token_budget,
-        .chunk_size = p->scheduler.chunk_size,
-        .max_tokens_in_batch = p->scheduler.max_tokens_in_batch,
-        .max_waiting_iters = p->scheduler.max_waiting_iters,
-        .prefix_tokens = p->cluster.prefix_tokens,
-        .block_size = p->scheduler.block_size,
-        .watermark = p->scheduler.watermark,
-        .prefix_caching = p->scheduler.prefix_caching,
-        .reserve_full_prompt = p->scheduler.reserve_full_prompt,
-        .long_prefill_token_threshold = p->scheduler.long_prefill_token_threshold,
-        .async = (enum serve_async)p->scheduler.async_scheduling,
-        .draft_tokens = p->speculation.draft_tokens,
-        .acceptance = p->speculation.acceptance,
-        .prefill_replicas = (int32_t)p->cluster.prefill_replicas,
-        .kv_bandwidth = p->cluster.kv_bandwidth_gb_s * 1e9,
-        .kv_latency_s = p->cluster.kv_latency_s,
-        .kv_bytes_per_token = model_kv_bytes(m),
-        .spans = model_spans(m),
-        .launching = stated_launching(p),
-        .max_model_len = longest_sequence(p, m),
-        .seed = (uint64_t)p->seed,
-        .warmup_requests = p->workload.warmup_requests,
-        .emit_tokens = p->output.tokens == OUTPUT_FULL,
-    };
+    *out = p->serve;
+    out->kv_bytes_per_token = model_kv_bytes(m);
+    out->spans = model_spans(m);
+    out->max_model_len = longest_sequence(p, m);
+    out->seed = (uint64_t)p->seed;
+    out->warmup_requests = p->workload.warmup_requests;
+    out->emit_tokens = p->output.tokens == OUTPUT_FULL;
     TRY(engine_defaults(p, out, e));
     TRY(job_memory(p, m, engine, out, plan ? plan : &unread, e));
     cap_each_stage(p, out);
@@ -499,7 +468,7 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
 
 const char *job_left_out(const struct plan *p, const struct engine *engine)
 {
-    if (!engine || engine->needs & ENGINE_PREDICTOR || p->scheduler.async_scheduling == ASYNC_OFF)
+    if (!engine || engine->needs & ENGINE_PREDICTOR || p->serve.async == ASYNC_OFF)
         return NULL;
     if (engine->overlaps)
         return "scheduler.async_scheduling: this engine launches a batch while the one before "
@@ -538,7 +507,7 @@ struct bundle_key job_bundle_key(const struct job_context *c, const struct job_m
         .tp = p->parallel.tp,
         .pp = p->parallel.pp,
         .ep = p->parallel.ep,
-        .block_size = p->predictor.block_size ? p->predictor.block_size : p->scheduler.block_size,
+        .block_size = p->predictor.block_size ? p->predictor.block_size : p->serve.block_size,
     };
     if (takes_shipped(c, key))
         key.root = p->hardware.profile_root;

@@ -15,6 +15,7 @@
 #include "deep/deep.h"
 #include "engine/registry.h"
 #include "profile/read/hardware.h"
+#include "serve/serve.h"
 #include "server/server.h"
 #include "text/node.h"
 #include "trace/record.h"
@@ -86,33 +87,7 @@ struct plan {
         } lengths;
     } workload;
 
-    struct {
-        const char *policy;
-        int64_t batch_cap, chunk_size, token_budget, block_size, num_blocks;
-        double watermark;
-        int64_t max_tokens_in_batch; /* vllm v0: padded tokens of a prefill batch */
-        int64_t max_waiting_iters;
-        int64_t max_model_len;
-        bool prefix_caching, reserve_full_prompt, hybrid_kv_cache;
-        int64_t long_prefill_token_threshold;
-        int memory_plan; /* enum memory_rule of serve/memory.h */
-        double gpu_memory_utilization;
-        int async_scheduling; /* enum serve_async of serve/serve.h */
-        int cuda_graphs;      /* enum launching_mode of profile/read/launching.h */
-        int64_t graph_tokens;
-    } scheduler;
-
-    struct {
-        int64_t replicas;
-        const char *router;
-        int64_t prefix_tokens;
-        int64_t prefill_replicas;
-        double kv_bandwidth_gb_s, kv_latency_s;
-    } cluster;
-    struct {
-        int64_t draft_tokens;
-        double acceptance, draft_cost;
-    } speculation;
+    struct serve_params serve;
     struct {
         int64_t tp, pp, ep;
         double expert_skew;

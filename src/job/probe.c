@@ -42,7 +42,7 @@ static enum st refuse_following(const struct workload *w, struct err *e)
 enum st job_probe_workload(const struct job_context *c, const struct job_model *m,
                            struct job_workload *out, int32_t ***ids, struct err *e)
 {
-    bool want = c->plan->scheduler.prefix_caching && m->tokenizer;
+    bool want = c->plan->serve.prefix_caching && m->tokenizer;
     TRY(job_workload(c, m, want, out, e));
     return want && out->tokenizer ? job_prompt_ids(c, m, out, ids, e) : ST_OK;
 }

@@ -152,9 +152,9 @@ static enum st check_disaggregation(const struct serve_params *p, const struct s
                                     struct err *e)
 {
     if (p->prefill_replicas == 0) {
-        const char *knob = p->kv_bandwidth != 0   ? "cluster.kv_bandwidth_gb_s"
-                           : p->kv_latency_s != 0 ? "cluster.kv_latency_s"
-                                                  : NULL;
+        const char *knob = p->kv_bandwidth_gb_s != 0 ? "cluster.kv_bandwidth_gb_s"
+                           : p->kv_latency_s != 0    ? "cluster.kv_latency_s"
+                                                     : NULL;
         if (!knob)
             return ST_OK;
         err_set(e, ST_USAGE, "%s: without cluster.prefill_replicas nothing is transferred", knob);
@@ -166,11 +166,11 @@ static enum st check_disaggregation(const struct serve_params *p, const struct s
         return err_hint(e, "policies that are: vllm_v1, vllm, sarathi");
     }
     if (p->prefill_replicas >= p->replicas) {
-        err_set(e, ST_USAGE, "cluster.prefill_replicas: %d of %d replicas leave none to decode",
-                p->prefill_replicas, p->replicas);
+        err_set(e, ST_USAGE, "cluster.prefill_replicas: %lld of %lld replicas leave none to decode",
+                (long long)p->prefill_replicas, (long long)p->replicas);
         return err_hint(e, "cluster.replicas counts both kinds");
     }
-    if (!(p->kv_bandwidth > 0) || !(p->kv_latency_s >= 0) || !(p->kv_bytes_per_token > 0)) {
+    if (!(p->kv_bandwidth_gb_s > 0) || !(p->kv_latency_s >= 0) || !(p->kv_bytes_per_token > 0)) {
         err_set(e, ST_USAGE, "cluster.prefill_replicas: the links need a bandwidth");
         return err_hint(e, "cluster.kv_bandwidth_gb_s=50 is 400 Gb/s");
     }

@@ -9,7 +9,7 @@ static void the_last_layer_wins_and_the_rest_is_default(void **state)
     struct config c = fixture_good(t, ARGS(BENCH, files));
     assert_int_equal(c.plan->seed, 7);
     assert_string_equal(c.plan->hardware.id, "big");
-    assert_int_equal(c.plan->scheduler.batch_cap, 128);
+    assert_int_equal(c.plan->serve.batch_cap, 128);
     assert_null(c.plan->out);
     assert_string_equal(c.config_path, "(built in)");
     assert_string_equal(c.config_name, "bench");

@@ -63,7 +63,7 @@ static void every_row_is_whole(void **state)
     struct plan plan;
     struct node *empty = node_new(t->a, NODE_MAP);
     assert_ok(config_bind(t->a, empty, CMD_ANY, &plan, &t->e), t);
-    assert_int_equal(plan.scheduler.block_size, 16);
+    assert_int_equal(plan.serve.block_size, 16);
     assert_int_equal(plan.workload.arrival.kind, ARRIVAL_POISSON);
 }
 
