@@ -3,7 +3,7 @@
 
 #define SETTINGS struct client_bench_params
 
-#define SERVER WHEN(IS("engine.kind", "openai"))
+#define SERVER WHEN(IS("engine.kind", "@server"))
 
 static const struct option rows[] = {
     {AT("client.endpoint", body.endpoint), .def = "completions",
@@ -46,7 +46,7 @@ static const struct option rows[] = {
     {AT("client.save_answers", answers), .def = "false", .commands = CMD_BENCH, .when = SERVER,
      .help = "write answers.jsonl: the text that came for each request"},
     {IN(client, server_pid), .def = "0", .max = (1 << 22), .commands = CMD_BENCH,
-     .when = WHEN(IS("engine.kind", "openai"), IS("energy.record", "true")),
+     .when = WHEN(IS("engine.kind", "@server"), IS("energy.record", "true")),
      .help = "pid of the server, on this machine: power is that of all GPUs on which it and its "
              "descendants compute, and any other process there makes the energy unknown; 0: it "
              "cannot be told from others, which are only counted, on gpu="},
@@ -56,7 +56,7 @@ static const struct option rows[] = {
              "403, 404, 405), end the run; 0 is never"},
     {AT("client.max_concurrency", client.max_concurrency), .unit = "requests", .def = "0",
      .max = 1 << 20, .commands = DRIVES,
-     .when = WHEN(IS("engine.kind", "openai"),
+     .when = WHEN(IS("engine.kind", "@server"),
                   UNSET("workload.concurrency|workload.concurrency_stages")),
      .help = "requests on their way at once, others are held back; 0 is no limit"},
     {IN(client, warmup), .unit = "requests", .def = "0", .max = 1e6, .commands = DRIVES,

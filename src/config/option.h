@@ -38,7 +38,7 @@ struct option_when {
         WHEN_SET,   /* it has a value; an empty list is none */
         WHEN_UNSET, /* it has none */
     } test;
-    const char *values; /* "gamma|poisson" */
+    const char *values; /* "gamma|poisson"; "@server": the members that have that capability */
     uint32_t of;        /* commands that have the condition; 0 = all */
     bool files;         /* of values from files too, not of those from the command line alone */
 };
@@ -64,6 +64,16 @@ struct option {
     const char *help; /* one sentence, no full stop */
 };
 
+/* What some members of a registry can do, as rows ask for it: "@server" in a condition on
+ * engine.kind is "openai", and "@{scheduler.policy:chunk_size}" in a help text the list of policies
+ * that have chunks. So a new member touches no row. */
+struct option_capability {
+    const char *key, *word;                        /* "engine.kind", "server"; NULL ends a list */
+    void (*names)(struct buf *out, uint32_t bits); /* option_name of each member that has it */
+    uint32_t bits;                                 /* the registry's own */
+};
+void option_name(struct buf *names, const char *member);
+
 /* Rows that fill one struct. */
 struct option_section {
     const struct option *rows;
@@ -81,6 +91,7 @@ struct option_table {
     const struct option_place *places;
     size_t n;
     size_t plan_size;
+    const struct option_capability *const *capabilities; /* lists, NULL-terminated */
 };
 extern const struct option_table option_table;
 
@@ -106,6 +117,11 @@ const struct option *option_map_of(const char *key);
 bool option_is_below(const char *key, const char *section);
 /* Rows stand below "<key>.": "workload", "workload.arrival". */
 bool option_is_section(const char *key);
+
+/* "auto|@bundle" of a key with members in place of capabilities; those that there are not stay. */
+const char *option_members(struct arena *a, const char *key, const char *values);
+/* The help with members in place of capabilities. */
+const char *option_help_text(struct arena *a, const struct option *o);
 
 /* "a, b or c" for "a|b|c" and last " or ". */
 void option_list_values(struct buf *out, const char *values, const char *last);

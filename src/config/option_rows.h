@@ -70,7 +70,9 @@ enum {
                 CMD_DEEP, /* writes one directory, named by out */
 };
 
-/* ---- conditions: .when = WHEN(IS("engine.kind", "cpu"), UNSET("url")) ---- */
+/* ---- conditions: .when = WHEN(IS("engine.kind", "@gpu"), UNSET("url")) ----
+ *
+ * They ask members of registries for what they can do, never for their names: option_capability. */
 
 /* clang-format off */
 #define WHEN(...)          (const struct option_when[]){__VA_ARGS__, {0}}
@@ -84,10 +86,10 @@ enum {
 #define ALWAYS_UNSET(keys) {keys, WHEN_UNSET, NULL, 0, true}
 
 /* Batches are made here, not by a server or another program. */
-#define OUR_BATCHES NOT("engine.kind", "openai|worker")
+#define OUR_BATCHES NOT("engine.kind", "@elsewhere")
 /* Where either may be asked for: the simulator, or an engine. */
-#define SIMULATOR   {"engine.kind", WHEN_IS, "sim", CMD_CAPACITY | CMD_SERVE, false}
-#define ENGINE      {"engine.kind", WHEN_NOT, "sim", CMD_CAPACITY, false}
+#define SIMULATOR   {"engine.kind", WHEN_IS, "@predicts", CMD_CAPACITY | CMD_SERVE, false}
+#define ENGINE      {"engine.kind", WHEN_NOT, "@predicts", CMD_CAPACITY, false}
 /* serve writes a run where out= names its folder. */
 #define RECORDED    {"out", WHEN_SET, NULL, CMD_SERVE, false}
 /* clang-format on */

@@ -1,9 +1,9 @@
 /* The engines: what engine= accepts.
  *
  * A row says what an engine is called, which commands run it, where it runs and what it needs, how
- * its memory is planned and how it is opened. Error texts and --help list the rows. By name others
- * know an engine only in the conditions of option rows, which say who reads a setting
- * (config/option_rows.h); tests/conform/engine_test.c holds these to the table.
+ * its memory is planned and how it is opened. Error texts and --help list the rows. Nobody knows an
+ * engine by its name: conditions of option rows ask for what it can do (engine/capabilities.c);
+ * tests/conform/engine_test.c holds these to the table.
  *
  * A command that runs one: engine_for, engine_check_place, plan (how many KV blocks there are and
  * of what type: the scheduler is told before anything is opened), open.
@@ -92,7 +92,8 @@ struct engine {
     enum st (*logits)(const struct executor *ex, int64_t n, float *out, struct err *e);
 };
 
-extern const struct engine engine_registry[]; /* by name; ends with name == NULL */
+extern const struct engine engine_registry[];                /* by name; ends with name == NULL */
+extern const struct option_capability engine_capabilities[]; /* what rows of options ask */
 
 const struct engine *engine_find(const char *name); /* NULL = there is none */
 /* The engine of that name, for that command. ST_USAGE lists those that it runs. */

@@ -1,6 +1,9 @@
 #include "job/plan.h"
 
 #include "job/options/options.h"
+#include "serve/sched/sched.h"
+#include "sim/predictor.h"
+#include "workload/format.h"
 
 #define WHOLE(section)                             \
     {                                              \
@@ -46,8 +49,13 @@ static const struct option_place places[] = {
     WHOLE(doctor),
 };
 
+static const struct option_capability *const capabilities[] = {
+    engine_capabilities, sched_capabilities, predictor_capabilities, format_capabilities, NULL,
+};
+
 const struct option_table option_table = {
     places,
     sizeof places / sizeof *places,
     sizeof(struct plan),
+    capabilities,
 };

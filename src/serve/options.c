@@ -11,7 +11,8 @@ static const struct option rows[] = {
      .help = "most sequences running at once; orca, faster_transformer: in each pipeline stage's "
              "batch; vllm_0_33: 0 is what vLLM takes on hardware of that memory"},
     {IN(scheduler, chunk_size), .unit = "tokens", .min = 1, .max = 1 << 24, .commands = HOLDS,
-     .when = WHEN(OUR_BATCHES), .help = "tokens per batch of chunked prefill (sarathi)"},
+     .when = WHEN(OUR_BATCHES),
+     .help = "tokens per batch of chunked prefill (@{scheduler.policy:chunk_size})"},
     {IN(scheduler, token_budget), .unit = "tokens", .min = 1, .max = 1 << 24, .commands = HOLDS,
      .when = WHEN(OUR_BATCHES),
      .help = "tokens per batch (vllm_v1; vllm_0_33: what vLLM takes on that hardware when unset)"},
@@ -36,24 +37,27 @@ static const struct option rows[] = {
      .help = "tokens of a prefill batch (lightllm), padded to its longest prompt (vllm)"},
     {IN(scheduler, max_waiting_iters), .unit = "batches", .min = 1, .max = 1 << 24,
      .commands = PLANS, .when = WHEN(OUR_BATCHES),
-     .help = "decode batches between two looks at the queue (lightllm)"},
+     .help =
+         "decode batches between two looks at the queue (@{scheduler.policy:max_waiting_iters})"},
     {IN(scheduler, max_model_len), .unit = "tokens", .min = 1, .max = 1 << 30, .commands = HOLDS,
      .when = WHEN(OUR_BATCHES),
      .help =
          "longest prompt plus output; a longer request is rejected; the model's limit when unset"},
     {IN(scheduler, prefix_caching), .def = "false", .commands = HOLDS, .when = WHEN(OUR_BATCHES),
-     .help = "keep KV blocks of finished requests for prompts that begin alike (vllm_v1, "
-             "vllm_0_33, vllm, sarathi, sequential)"},
+     .help = "keep KV blocks of finished requests for prompts that begin alike "
+             "(@{scheduler.policy:prefix_caching})"},
     {IN(scheduler, hybrid_kv_cache), .def = "true", .commands = HOLDS, .when = WHEN(OUR_BATCHES),
      .help =
          "blocks behind attention windows are free again, of models that have full attention too "
-         "(vllm_v1, vllm_0_33); false is vLLM's --disable-hybrid-kv-cache-manager"},
+         "(@{scheduler.policy:kv_groups}); false is vLLM's --disable-hybrid-kv-cache-manager"},
     {IN(scheduler, reserve_full_prompt), .def = "false", .commands = PLANS,
      .when = WHEN(OUR_BATCHES),
-     .help = "admit a request only when the KV cache has room for its whole prompt (vllm_0_33)"},
+     .help = "admit a request only when the KV cache has room for its whole prompt "
+             "(@{scheduler.policy:reserve_full_prompt})"},
     {IN(scheduler, long_prefill_token_threshold), .unit = "tokens", .min = 1, .max = 1 << 24,
      .commands = PLANS, .when = WHEN(OUR_BATCHES),
-     .help = "most tokens of one prompt in a batch while there are other requests (vllm_0_33)"},
+     .help = "most tokens of one prompt in a batch while there are other requests "
+             "(@{scheduler.policy:long_prefill})"},
     {AT("scheduler.async_scheduling", async), .def = "off", .allowed = "off|serial|overlap",
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE | CMD_FIT, .when = WHEN(SIMULATOR),
      .help = "a batch more in flight than pipeline stages, built before the tokens of the one "
@@ -77,8 +81,8 @@ OPTION_SECTION(scheduler, rows);
 static const struct option cluster_rows[] = {
     {IN(speculation, draft_tokens), .unit = "tokens", .min = 1, .max = 1024, .commands = SIMULATES,
      .when = WHEN(SIMULATOR),
-     .help = "tokens a draft model proposes per step and sequence (vllm_v1, vllm, sarathi, "
-             "sequential)"},
+     .help = "tokens a draft model proposes per step and sequence "
+             "(@{scheduler.policy:speculation})"},
     {IN(speculation, acceptance), .max = 1, .commands = SIMULATES,
      .when = WHEN(SIMULATOR, ALWAYS_SET("speculation.draft_tokens")),
      .help = "probability that a draft token is accepted, if those before it were"},
@@ -98,7 +102,7 @@ static const struct option cluster_rows[] = {
     {IN(cluster, prefill_replicas), .min = 1, .max = 4096, .commands = SIMULATES,
      .when = WHEN(SIMULATOR),
      .help = "how many of the replicas only prefill; the others decode, and KV moves between them "
-             "(vllm_v1, vllm, sarathi)"},
+             "(@{scheduler.policy:disaggregation})"},
     {IN(cluster, kv_bandwidth_gb_s), .unit = "GB/s", .min = 1e-6, .max = 1e9, .commands = SIMULATES,
      .when = WHEN(SIMULATOR, ALWAYS_SET("cluster.prefill_replicas")),
      .help = "bandwidth of each replica's link for KV, 10^9 bytes/s"},

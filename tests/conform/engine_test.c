@@ -77,8 +77,7 @@ static bool is_taken(struct test *t, enum command command, const char *engine, c
     return st == ST_OK;
 }
 
-/* Option rows name engines in their conditions (config/option_rows.h): these agree with the table.
- */
+/* Conditions of option rows ask what engines can do: they agree with the table. */
 static void settings_follow_the_row(void **state)
 {
     struct test *t = *state;

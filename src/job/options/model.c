@@ -18,7 +18,7 @@ static const struct option rows[] = {
     {KEY(model.config), .commands = MODELS | CMD_SERVE | CMD_DEEP, .when = WHEN(UNSET("model.ref")),
      .help = "Hugging Face config.json keys of a model without model.ref"},
     {KEY(model.weights), .commands = DRIVES | CMD_PROFILE | CMD_SERVE | CMD_LOGITS,
-     .when = WHEN(NOT("engine.kind", "sim|null|openai")),
+     .when = WHEN(NOT("engine.kind", "@predicts|@idle|@server")),
      .help = "random:SEED for random weights; the safetensors of model.ref when unset"},
     {KEY(model.tokenizer), .commands = MAKES | CMD_SERVE,
      .help = "path of a tokenizer.json; the one of model.ref when unset"},

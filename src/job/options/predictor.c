@@ -7,14 +7,14 @@ static const struct option rows[] = {
          "or, where there is none, profile.root is not given and the hardware's peaks are known, "
          "the roofline"},
     {KEY(predictor.tables), .commands = SIMULATES | CMD_SERVE,
-     .when = WHEN(SIMULATOR, ALWAYS_IS("predictor.kind", "vidur_tables")),
+     .when = WHEN(SIMULATOR, ALWAYS_IS("predictor.kind", "@tables")),
      .help = "folder of Vidur's prediction tables, <op>.csv or <op>.csv.gz"},
     {KEY(predictor.block_size), .unit = "tokens", .min = 1, .max = 4096,
      .commands = SIMULATES | CMD_SERVE,
-     .when = WHEN(SIMULATOR, ALWAYS_IS("predictor.kind", "auto|bundle")),
+     .when = WHEN(SIMULATOR, ALWAYS_IS("predictor.kind", "auto|@bundle")),
      .help = "block size of the bundle's attention rows; scheduler.block_size when unset"},
     {KEY(predictor.parameters), .commands = SIMULATES | CMD_SERVE,
-     .when = WHEN(SIMULATOR, ALWAYS_IS("predictor.kind", "auto|bundle|roofline")),
+     .when = WHEN(SIMULATOR, ALWAYS_IS("predictor.kind", "auto|@parameters")),
      .help = "parameters of the iteration model instead of the roofline's defaults or a "
              "calibration's: +predictor.parameters.weights_efficiency=0.9"},
     {KEY(predictor.request_overheads), .def = "bundle", .allowed = "bundle|server|none",

@@ -17,17 +17,17 @@ static const struct option rows[] = {
      .help =
          "thin the grid to fit about this time; 0 takes the whole grid, which can be many minutes"},
     {KEY(profile.energy), .def = "false", .commands = CMD_PROFILE,
-     .when = WHEN(NOT("engine.kind", "worker")),
+     .when = WHEN(NOT("engine.kind", "@program")),
      .help = "device=cuda: measure the power of the operators too, in time of its own; simulations "
              "from the bundle then have energy"},
     {KEY(profile.energy_budget_s), .unit = "s", .def = "90", .min = 0.01, .max = 600,
      .commands = CMD_PROFILE, .when = WHEN(IS("profile.energy", "true")),
      .help = "thin the sizes at which power is measured to fit about this time"},
     {KEY(profile.extend), .def = "false", .commands = CMD_PROFILE,
-     .when = WHEN(NOT("engine.kind", "worker")),
+     .when = WHEN(NOT("engine.kind", "@program")),
      .help = "measure more into the bundle that exists: another session of the time budget"},
     {KEY(profile.measure), .def = "all", .allowed = "all|calibration", .commands = CMD_PROFILE,
-     .when = WHEN(NOT("engine.kind", "worker")),
+     .when = WHEN(NOT("engine.kind", "@program")),
      .help =
          "calibration: of a bundle that is extended only the calibration run, not the grid again"},
     {KEY(profile.folds), .def = "5", .max = 1000, .commands = CMD_PROFILE,

@@ -2,13 +2,12 @@
 
 /* A workload is made, its requests and lengths; all but its arrivals; those alone. Formats of
  * import that have texts without arrivals leave them to the settings. */
-#define MADE      UNSET("workload.dir|workload.trace|import")
-#define NOT_GIVEN UNSET("workload.dir|workload.trace")
-#define CLOSED    "workload.concurrency|workload.concurrency_stages"
-#define MADE_ARRIVALS \
-    NOT_GIVEN, NOT("import", "azure|bailian|burstgpt|mooncake|vidur"), UNSET(CLOSED)
-#define SESSIONS MADE, SET("workload.session.turns")
-#define RATES    "fixed_interval|poisson|gamma"
+#define MADE          UNSET("workload.dir|workload.trace|import")
+#define NOT_GIVEN     UNSET("workload.dir|workload.trace")
+#define CLOSED        "workload.concurrency|workload.concurrency_stages"
+#define MADE_ARRIVALS NOT_GIVEN, NOT("import", "@arrivals"), UNSET(CLOSED)
+#define SESSIONS      MADE, SET("workload.session.turns")
+#define RATES         "fixed_interval|poisson|gamma"
 
 static const struct option rows[] = {
     {KEY(import), .commands = CMD_WORKLOAD,
@@ -21,10 +20,10 @@ static const struct option rows[] = {
     {KEY(path), .commands = CMD_WORKLOAD, .when = WHEN(ALWAYS_SET("import|export")),
      .help = "the file that is imported or exported"},
     {KEY(workload.import.block_tokens), .unit = "tokens", .min = 1, .max = 1 << 20,
-     .commands = CMD_WORKLOAD, .when = WHEN(ALWAYS_IS("import", "mooncake")),
+     .commands = CMD_WORKLOAD, .when = WHEN(ALWAYS_IS("import", "@units")),
      .help = "tokens of the prompt that a hash id stands for; 512 when unset"},
     {KEY(workload.import.time_unit), .allowed = "s|ms|us|ns", .commands = CMD_WORKLOAD,
-     .when = WHEN(ALWAYS_IS("import", "mooncake")),
+     .when = WHEN(ALWAYS_IS("import", "@units")),
      .help = "unit of timestamp and delay; ms when unset"},
     {KEY(workload.dir), .commands = RUNS | CMD_WORKLOAD, .when = WHEN(UNSET("import")),
      .help = "workload directory to run instead of making one"},

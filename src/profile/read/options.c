@@ -4,7 +4,7 @@
 #define SETTINGS struct hardware
 
 /* Predictors that measure read nothing of these. */
-#define FROM_PEAKS WHEN(SIMULATOR, NOT("predictor.kind", "bundle|vidur_tables"))
+#define FROM_PEAKS WHEN(SIMULATOR, NOT("predictor.kind", "@measured"))
 /* clang-format off */
 #define PEAK(type, what)                                                              \
     {IN(hardware, peak_tflops.type), .unit = "TFLOP/s", .max = 1e9,                   \
