@@ -132,7 +132,7 @@ static enum st get_arrivals(struct openai_bench *b, struct err *e)
     b->p.stages = w.stages;
     b->p.n_stages = w.n_stages;
     b->p.request_rate = node_or_nan(b->c, "workload.arrival.rate");
-    b->p.burstiness = p->workload.arrival.kind == ARRIVAL_POISSON
+    b->p.burstiness = p->workload.make.arrival_kind == ARRIVAL_POISSON
                           ? 1
                           : node_or_nan(b->c, "workload.arrival.burstiness");
     return ST_OK;

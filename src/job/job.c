@@ -225,24 +225,19 @@ uint64_t job_prompts_seed(const struct plan *p)
 
 struct workload_params job_arrivals(const struct plan *p)
 {
-    return (struct workload_params){
-        .seed = (uint64_t)p->seed,
-        .arrival_kind = p->workload.arrival.kind,
-        .rate = p->workload.arrival.rate,
-        .burstiness = p->workload.arrival.burstiness,
-        .inter_arrival_ns = p->workload.arrival.inter_arrival_ns,
-        .arrival_trace = p->workload.arrival.trace,
-    };
+    struct workload_params w = p->workload.make;
+    w.seed = (uint64_t)p->seed;
+    return w;
 }
 
 enum st job_stages(const struct job_context *c, struct workload_params *w, struct err *e)
 {
     const struct plan *p = c->plan;
-    const struct texts *given = &p->workload.arrival.stages;
+    const struct texts *given = &p->workload.rate_stages;
     struct rate_stage *ramp;
-    if (p->workload.arrival.ramp_s > 0) {
+    if (p->workload.ramp_s > 0) {
         ramp = arena_one(c->a, struct rate_stage);
-        *ramp = (struct rate_stage){p->workload.arrival.ramp_s, 0, w->rate};
+        *ramp = (struct rate_stage){p->workload.ramp_s, 0, w->rate};
         w->stages = ramp;
         w->n_stages = 1;
         return ST_OK;
@@ -282,9 +277,9 @@ static enum st make_workload(const struct job_context *c, const struct job_model
     if (p->workload.prompts && out->n_prompts == 0)
         return err_set(e, ST_INPUT, "%s has no prompts", p->workload.prompts);
     bool asked = config_origin(c->config, "workload.lengths.kind") == ORIGIN_COMMAND_LINE;
-    if (p->workload.lengths.kind == LENGTHS_TOKENIZER && (m->tokenizer || asked))
+    if (p->workload.make.lengths_kind == LENGTHS_TOKENIZER && (m->tokenizer || asked))
         TRY(job_tokenizer(m, "workload.lengths.kind=tokenizer", &out->tokenizer, e));
-    else if (p->workload.lengths.kind == LENGTHS_TOKENIZER)
+    else if (p->workload.make.lengths_kind == LENGTHS_TOKENIZER)
         say(c, out,
             arena_printf(c->a,
                          "model %s has no tokenizer: a prompt is taken to have a token for each %d "
@@ -295,28 +290,9 @@ static enum st make_workload(const struct job_context *c, const struct job_model
         w.arrival_kind = ARRIVAL_STATIC; /* what starts when is decided as it runs */
     else
         TRY(job_stages(c, &w, e));
-    w.num_requests = p->workload.num_requests;
-    w.duration_s = p->workload.duration_s;
     if (w.duration_s > 0 && /* a group's number of requests does not limit an explicit duration */
         config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE)
         w.num_requests = 0;
-    w.prefill_stddev = p->workload.lengths.prefill_stddev;
-    w.decode_stddev = p->workload.lengths.decode_stddev;
-    w.prefix_groups = p->workload.prefix.groups;
-    w.prefix_tokens = p->workload.prefix.tokens;
-    w.session_turns = p->workload.session.turns;
-    w.session_max_turns = p->workload.session.max_turns;
-    w.think_kind = p->workload.session.think_kind;
-    w.think_s = p->workload.session.think_s;
-    w.think_stddev_s = p->workload.session.think_stddev_s;
-    w.lengths_kind = p->workload.lengths.kind;
-    w.prefill_tokens = p->workload.lengths.prefill_tokens;
-    w.decode_tokens = p->workload.lengths.decode_tokens;
-    w.min_tokens = p->workload.lengths.min_tokens;
-    w.max_tokens = p->workload.lengths.max_tokens;
-    w.zipf_theta = p->workload.lengths.zipf_theta;
-    w.prefill_decode_ratio = p->workload.lengths.prefill_decode_ratio;
-    w.lengths_trace = p->workload.lengths.trace;
     w.prompts = out->prompts;
     w.n_prompts = out->n_prompts;
     w.tokenizer = out->tokenizer;

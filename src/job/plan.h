@@ -14,11 +14,13 @@
 #include "config/option.h"
 #include "deep/deep.h"
 #include "engine/registry.h"
+#include "engine/worker/worker.h"
 #include "profile/read/hardware.h"
 #include "serve/serve.h"
 #include "server/server.h"
 #include "text/node.h"
 #include "trace/record.h"
+#include "workload/workload.h"
 
 enum plan_output { OUTPUT_FULL, OUTPUT_NONE };
 
@@ -47,46 +49,8 @@ struct plan {
         int64_t kv_bytes_per_token, window_kv_bytes_per_token, window, state_bytes_per_sequence;
         int64_t kv_heads, layers;
     } model;
-
-    const char *import, *export, *path; /* of workload: a format, and its file */
-    struct {
-        const char *dir, *trace;
-        const char *prompts; /* prompts.jsonl */
-        int64_t num_requests;
-        int64_t prompts_seed; /* 0 = seed */
-        int64_t warmup_requests;
-        double duration_s;
-        int64_t concurrency;
-        double concurrency_ramp_s;
-        struct texts concurrency_stages;
-        struct {
-            int64_t block_tokens;
-            const char *time_unit; /* NULL = what the format has */
-        } import;
-        struct {
-            int64_t turns, max_turns;
-            int think_kind; /* enum workload_think */
-            double think_s, think_stddev_s;
-        } session;
-        struct {
-            int64_t groups, tokens;
-        } prefix;
-        struct {
-            int kind; /* enum workload_arrival */
-            double rate, burstiness, ramp_s;
-            struct texts stages;
-            int64_t inter_arrival_ns;
-            const char *trace;
-        } arrival;
-        struct {
-            int kind; /* enum workload_lengths */
-            int64_t prefill_tokens, decode_tokens;
-            int64_t min_tokens, max_tokens;
-            double zipf_theta, prefill_decode_ratio, prefill_stddev, decode_stddev;
-            const char *trace;
-        } lengths;
-    } workload;
-
+    struct workload_settings workload;
+    struct worker_params worker;
     struct serve_params serve;
     struct {
         int64_t tp, pp, ep;
@@ -113,15 +77,6 @@ struct plan {
     struct server_params server;
     struct texts goodput; /* "ttft:200", ... */
     struct client_bench_params client;
-
-    struct {
-        struct texts command; /* program and arguments */
-        int prompt;           /* 0 ids, 1 text */
-        double start_timeout_s, load_timeout_s, silence_timeout_s, request_timeout_s,
-            stop_timeout_s;
-        int64_t clock_rounds;
-        const struct node *options; /* the worker's own */
-    } worker;
 
     struct {
         const char *root;

@@ -52,8 +52,8 @@ static void add_plan(struct inputs *in, const struct plan *p)
     add_folder(in, p->workload.dir);
     add_file(in, p->workload.trace);
     add_file(in, p->workload.prompts);
-    add_file(in, p->workload.lengths.trace);
-    add_file(in, p->workload.arrival.trace);
+    add_file(in, p->workload.make.lengths_trace);
+    add_file(in, p->workload.make.arrival_trace);
 }
 
 /* A file that cannot be read counts by its name: the candidates that need it are refused. */

@@ -11,6 +11,7 @@
 
 #include "artifact/artifact.h"
 #include "base/log.h"
+#include "config/option.h"
 #include "model/sampling.h"
 #include "model/tokenizer.h"
 #include "workload/concurrency.h"
@@ -151,6 +152,21 @@ struct workload_params {
     size_t n_prompts;
     const struct tokenizer *tokenizer; /* for LENGTHS_TOKENIZER; NULL = none */
 };
+
+/* What is run, or made: settings with rows in workload/options.c. */
+struct workload_settings {
+    const char *import, *export, *path; /* of another tool: a format, and its file */
+    int64_t block_tokens;               /* of import: workload/format.h, as time_unit */
+    const char *time_unit;
+    const char *dir, *trace; /* of a workload that is there; NULL = make */
+    const char *prompts;     /* prompts.jsonl */
+    int64_t prompts_seed;    /* 0 = seed */
+    int64_t warmup_requests, concurrency;
+    double concurrency_ramp_s, ramp_s;
+    struct texts concurrency_stages, rate_stages;
+    struct workload_params make; /* prompts, stages, tokenizer and seed are of the run */
+};
+extern const struct option_section workload_options;
 
 /* The requests, in memory, ids from 0. Wrong combinations are ST_USAGE with the key's name; an
  * arrival beyond the range of int64 ns (292 years) is one of them. */

@@ -31,10 +31,10 @@ static void every_type_lands_in_the_plan(void **state)
                                             "compare: {token0: include}\n"})));
     assert_true(c.plan->json);
     assert_true(c.plan->seed == INT64_MAX);
-    assert_int_equal(c.plan->workload.num_requests, 1000000);
-    assert_int_equal(c.plan->workload.arrival.kind, ARRIVAL_GAMMA);
-    assert_near(c.plan->workload.arrival.rate, 2, 0);
-    assert_near(c.plan->workload.arrival.burstiness, 0.5, 0);
+    assert_int_equal(c.plan->workload.make.num_requests, 1000000);
+    assert_int_equal(c.plan->workload.make.arrival_kind, ARRIVAL_GAMMA);
+    assert_near(c.plan->workload.make.rate, 2, 0);
+    assert_near(c.plan->workload.make.burstiness, 0.5, 0);
     assert_string_equal(c.plan->model.name, "m");
     assert_int_equal(node_find(c.plan->model.config, "x")->items[0]->i, 1);
     assert_int_equal(c.plan->compare.spread.n, 2);
@@ -211,10 +211,10 @@ static void maps_merge_on_the_command_line(void **state)
         fixture_good(t, ARGS(BENCH, files, "vars={a: x}", "+vars.b.d=3", "++vars.b={c: 4, e: {}}",
                              "workload.arrival={kind: static}"));
     assert_string_equal(fixture_yaml(t, &c, "vars"), "a: x\nb:\n  c: 4\n  d: 3\n  e: {}\n");
-    assert_int_equal(c.plan->workload.arrival.kind, ARRIVAL_STATIC);
+    assert_int_equal(c.plan->workload.make.arrival_kind, ARRIVAL_STATIC);
     c = fixture_good(t, ARGS(BENCH, files, "~vars.b", "workload={arrival: {rate: 3}}"));
     assert_string_equal(fixture_yaml(t, &c, "vars"), "a: 1\n");
-    assert_near(c.plan->workload.arrival.rate, 3, 0);
+    assert_near(c.plan->workload.make.rate, 3, 0);
     assert_load_err(ARGS(BENCH, files, "+vars.a=1"),
                     "command line: vars.a: the key is there already\n"
                     "hint: vars.a=... sets it, ++vars.a=... does either");

@@ -195,7 +195,7 @@ static void what_print_writes_reads_back_as_the_same(void **state)
     config_print(&two, &b);
     assert_string_equal(b.plan->hardware.id, "007");
     assert_string_equal(b.plan->engine.kind, "null");
-    assert_int_equal(b.plan->workload.lengths.max_tokens, 1024);
+    assert_int_equal(b.plan->workload.make.max_tokens, 1024);
     /* the literal ${ must be written so that it stays one */
     assert_string_equal(buf_str(&one), buf_str(&two));
     buf_free(&one);

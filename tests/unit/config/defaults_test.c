@@ -67,7 +67,7 @@ static void a_key_that_stands_for_a_group_leaves_its_default_out(void **state)
     struct config c = fixture_good(t, ARGS(BENCH, files, "model.ref=d"));
     assert_null(c.plan->model.name);
     assert_null(c.plan->model.weights);
-    assert_true(c.plan->workload.arrival.rate > 6 && c.plan->seed == 3);
+    assert_true(c.plan->workload.make.rate > 6 && c.plan->seed == 3);
     c = fixture_good(t, ARGS(BENCH, files, "workload.dir=d"));
     assert_string_equal(fixture_yaml(t, &c, "workload.arrival.rate"), "(not set)");
     assert_string_equal(c.plan->model.name, "m");

@@ -64,7 +64,7 @@ static void every_row_is_whole(void **state)
     struct node *empty = node_new(t->a, NODE_MAP);
     assert_ok(config_bind(t->a, empty, CMD_ANY, &plan, &t->e), t);
     assert_int_equal(plan.serve.block_size, 16);
-    assert_int_equal(plan.workload.arrival.kind, ARRIVAL_POISSON);
+    assert_int_equal(plan.workload.make.arrival_kind, ARRIVAL_POISSON);
 }
 
 static void the_nearest_keys_come_first(void **state)
