@@ -81,7 +81,8 @@ static enum st record(struct job_context *c, const struct trace_record *r,
 static enum st try_it(struct job_context *c, const char *dir, const struct capture_summary *s,
                       struct err *e)
 {
-    const struct replay_limits limits = {.total_s = c->plan->replay.timeout_s, .stop = &job_stop};
+    const struct replay_limits limits = {.total_s = c->plan->replay.limits.total_s,
+                                         .stop = &job_stop};
     const char *fault = NULL;
     struct err why = {0};
     if (!c->plan->capture.trial)

@@ -42,7 +42,7 @@ static const struct option_place places[] = {
     PART(trace, trace),
     PART(capture, capture),
     PART(trace_library, trace),
-    WHOLE(replay),
+    PART(replay, replay),
     WHOLE(logits),
     WHOLE(energy),
     PART(deep, deep),

@@ -16,6 +16,7 @@
 #include "engine/registry.h"
 #include "engine/worker/worker.h"
 #include "profile/read/hardware.h"
+#include "replay/replay.h"
 #include "serve/serve.h"
 #include "server/server.h"
 #include "text/node.h"
@@ -146,16 +147,7 @@ struct plan {
 
     struct trace_record trace;
     struct capture_settings capture;
-    const char *signatures; /* of replay: kernel_signatures.json */
-    const char *capsule;    /* folder of a captured region */
-    struct {
-        int64_t gpu, samples, dispatch;
-        double sample_ms, tolerance, timeout_s, kernel_timeout_s;
-        bool cold, repeated;
-        int order;            /* 0 graph, 1 streams */
-        int dtype;            /* enum verify_dtype of replay/verify.h */
-        struct texts classes; /* names or numbers (replay/classes.h); none = all */
-    } replay;
+    struct replay_capsule_params replay;
     struct {
         int64_t prompts, prompt_tokens, tokens;
     } logits;

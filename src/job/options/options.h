@@ -11,7 +11,6 @@
 extern const struct option_section job_options, model_options, scheduler_options, parallel_options,
     predictor_options, url_options, goodput_options, worker_options, profile_options, sim_options,
     search_options, calibrate_options, fit_options, settings_options, compare_options,
-    output_options, kernels_options, trace_options, replay_options, logits_options, energy_options,
-    doctor_options;
+    output_options, kernels_options, trace_options, logits_options, energy_options, doctor_options;
 
 #endif
