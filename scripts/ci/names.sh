@@ -5,9 +5,10 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-# Not counted: files of src/cmd and src/config/options, named after the command or section of
-# settings that they hold, and of src/gpu/abi, named after the library whose interface they declare.
-uncounted='^src/(cmd|config/options|gpu/abi)/'
+# Not counted: files of src/cmd and src/job/options, named after the command or section of settings
+# that they hold, options.c of a stage, its settings, and files of src/gpu/abi, named after the
+# library whose interface they declare.
+uncounted='^src/(cmd|job/options|gpu/abi)/|/options\.c$'
 
 # kind name times: reason
 allowed='

@@ -14,10 +14,15 @@ void log_set_level(enum log_level level)
     threshold = level;
 }
 
+bool log_shows(enum log_level level)
+{
+    return level <= threshold;
+}
+
 void log_write(enum log_level level, const char *fmt, ...)
 {
     static const char *const names[] = {"error: ", "warning: ", "", "debug: "};
-    if (level > threshold)
+    if (!log_shows(level))
         return;
     char text[2000];
     va_list ap;

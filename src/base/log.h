@@ -15,6 +15,7 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_set_level(enum log_level level);
+bool log_shows(enum log_level level); /* lines of that level are written */
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Prints a text of results, made printable in place, or a JSON document, which holds nothing that

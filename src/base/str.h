@@ -1,7 +1,7 @@
 /* Growing strings and borrowed slices.
  *
  * struct buf owns heap bytes, always NUL-terminated once something was added; free with buf_free.
- * struct sv borrows bytes that are not NUL-terminated. */
+ * struct sv borrows bytes that are not NUL-terminated, struct texts a list of strings. */
 #ifndef BASE_STR_H
 #define BASE_STR_H
 
@@ -14,6 +14,11 @@
 
 struct sv {
     const char *p;
+    size_t n;
+};
+
+struct texts {
+    const char *const *items; /* [n] */
     size_t n;
 };
 

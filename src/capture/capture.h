@@ -11,8 +11,17 @@
 #include <signal.h>
 
 #include "capsule/capsule.h"
+#include "trace/record.h"
 
 #define CAPTURE_SPOOL "trace.spool" /* in the capsule: what twinfer kernels reads */
+
+/* Rows: capture/options.c. */
+struct capture_settings {
+    const char *region;             /* capture_region_parse */
+    bool trial;                     /* replay it at the end */
+    struct trace_patience patience; /* with the program */
+};
+extern const struct option_section capture_options;
 
 struct capture_region {
     const char *text;  /* as it was asked for */

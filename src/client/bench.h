@@ -23,9 +23,13 @@
  * take them, else texts. */
 enum client_prompts { CLIENT_PROMPTS_AUTO, CLIENT_PROMPTS_TEXT, CLIENT_PROMPTS_IDS };
 
+/* Rows: client/options.c. What they do not fill is of the run. */
 struct client_bench_params {
     struct client_params client;
-    struct body_params body;    /* from the settings; its model is the server's name of it */
+    struct body_params body;    /* its model is the server's name of it */
+    const char *api_key_env;    /* for client_headers_make */
+    struct texts given_headers; /* likewise */
+    int64_t server_pid;         /* whose power it is; 0 = not known */
     struct node *shown_headers; /* headers as shown in the meta file */
 
     const struct workload *w;
@@ -42,9 +46,9 @@ struct client_bench_params {
     int64_t warmup;          /* requests before the clock starts */
     int64_t warmup_requests; /* first ones of the workload, labelled and left out of figures */
     const struct tokenizer *counter; /* for answers; NULL = none */
-    const char *counter_id;
-    bool may_end_early;       /* answers shorter than requested are accepted */
-    double max_wrong_lengths; /* share of the answers */
+    const char *counter_id;          /* its tokenizer.json */
+    bool may_end_early;              /* answers shorter than requested are accepted */
+    double max_wrong_lengths;        /* share of the answers */
     struct outcome_limits limits;
     const char *goodput; /* the limits as written, or NULL */
 
@@ -56,6 +60,8 @@ struct client_bench_params {
     bool tokens, answers; /* write token_metrics.csv, answers.jsonl */
     const volatile sig_atomic_t *stop;
 };
+
+extern const struct option_section client_options;
 
 struct turns;
 struct prompt_words;

@@ -89,7 +89,7 @@ struct client_params {
      * tls, http_401, _403, _404, _405. 0 = never. */
     int64_t give_up_after;
     int64_t max_chunks;     /* of an answer, which is then cut and fails; 0 = by its max_tokens */
-    bool tls_insecure;      /* do not verify the server's certificate */
+    bool tls_verify;        /* the server's certificate */
     const char *ca_file;    /* certificates to trust instead of the system's; NULL */
     size_t max_event_bytes; /* 0 = SSE_MAX_BYTES */
     bool spin;              /* busy-wait for the next event */

@@ -63,8 +63,8 @@ CURL *easy_new(const struct client_params *p, const char *url, struct curl_slist
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(c, CURLOPT_DNS_CACHE_TIMEOUT, -1L);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)ceil(p->connect_timeout_s * 1e3));
-    curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, p->tls_insecure ? 0L : 1L);
-    curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, p->tls_insecure ? 0L : 2L);
+    curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, p->tls_verify ? 1L : 0L);
+    curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, p->tls_verify ? 2L : 0L);
     if (p->ca_file)
         curl_easy_setopt(c, CURLOPT_CAINFO, p->ca_file);
     if (p->ca_file || has_bundle(c))

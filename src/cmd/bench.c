@@ -21,7 +21,7 @@ static int64_t blocks_used(const struct serve_params *serve, const struct worklo
 static enum st bench_here(struct job_context *c, const struct engine *engine, struct err *e)
 {
     const struct plan *p = c->plan;
-    TRY(engine_check_place(engine, p, e));
+    TRY(engine_check_place(engine, &p->engine, &p->hardware, p->serve.replicas, e));
     struct job_model m;
     TRY(job_model(c, engine->needs & ENGINE_WEIGHTS, &m, e));
     struct job_workload w;

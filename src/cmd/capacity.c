@@ -272,7 +272,7 @@ static enum st lengthen(void *self, int64_t times, struct rate_probe *out, struc
 /* Durations are not lengthened here: the plan's says how long requests arrive. */
 static bool has_any_length(const struct plan *p, const struct asked *q)
 {
-    return p->capacity.long_run >= LONG_RUN_STEP && !(p->workload.duration_s > 0) &&
+    return p->capacity.long_run >= LONG_RUN_STEP && !(p->workload.make.duration_s > 0) &&
            job_lengths_has(p, p->capacity.long_run) && q->params.seeds > 0;
 }
 

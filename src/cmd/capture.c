@@ -70,9 +70,8 @@ static enum st record(struct job_context *c, const struct trace_record *r,
     own.partial.path = *recording;
     TRY(fs_mkdirs(*recording, e));
     TRY(trace_record_prepare(r, &own, *recording, variables, e));
-    const struct trace_patience patience = {c->plan->capture.timeout_s,
-                                            c->plan->capture.stop_timeout_s};
-    TRY(trace_record_run_within(c->a, c->program, variables, &patience, status, e));
+    TRY(trace_record_run_within(c->a, c->program, variables, &c->plan->capture.patience, status,
+                                e));
     job_catch_signals(); /* those that came until now were the program's */
     return ST_OK;
 }
@@ -82,7 +81,8 @@ static enum st record(struct job_context *c, const struct trace_record *r,
 static enum st try_it(struct job_context *c, const char *dir, const struct capture_summary *s,
                       struct err *e)
 {
-    const struct replay_limits limits = {.total_s = c->plan->replay.timeout_s, .stop = &job_stop};
+    const struct replay_limits limits = {.total_s = c->plan->replay.limits.total_s,
+                                         .stop = &job_stop};
     const char *fault = NULL;
     struct err why = {0};
     if (!c->plan->capture.trial)
@@ -111,14 +111,13 @@ static enum st capture(struct job_context *c, int *status, struct err *e)
         err_set(e, ST_USAGE, "there is no command to capture a region of");
         return err_hint(e, "twinfer capture region=decode#3 -- command ...");
     }
-    if (!c->plan->region) {
+    if (!c->plan->capture.region) {
         err_set(e, ST_USAGE, "region is not set");
         return err_hint(e, "region=decode#3 is the third time that NVTX range decode is entered, "
                            "region=graph:3 the third launch of a CUDA graph");
     }
-    TRY(capture_region_parse(c->a, c->plan->region, &region, e));
-    struct trace_record r = {.ranges = &region.range,
-                             .n_ranges = region.range != NULL,
+    TRY(capture_region_parse(c->a, c->plan->capture.region, &region, e));
+    struct trace_record r = {.ranges = {&region.range, region.range != NULL},
                              .copies = true,
                              .nvtx = true,
                              .launches = true,

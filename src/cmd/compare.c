@@ -166,7 +166,7 @@ static enum st compare_what(struct job_context *c, struct compare_result *r, str
     const char *real = p->compare.real_run_dir, *sim = p->compare.sim_run_dir;
     enum compare_pair pair;
     if (p->compare.runs.n) {
-        const struct option_list *runs = &p->compare.runs;
+        const struct texts *runs = &p->compare.runs;
         r->pair = NULL;
         enum st st = compare_ab(c, runs->items, runs->n, r->runs, e);
         for (size_t i = 0; st == ST_INPUT && i < runs->n; i++)

@@ -66,7 +66,9 @@ static const char *help_of(struct word_completion *c, const struct option *o)
 {
     struct buf when = {0};
     when_text(&when, o, command_bit(c->cmd->id));
-    const char *s = when.n ? arena_printf(c->a, "%s (%s)", o->help, buf_str(&when)) : o->help;
+    const char *s = option_help_text(c->a, o);
+    if (when.n)
+        s = arena_printf(c->a, "%s (%s)", s, buf_str(&when));
     buf_free(&when);
     return s;
 }

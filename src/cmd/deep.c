@@ -11,21 +11,16 @@
 #include "job/job.h"
 #include "report/report.h"
 
-static struct texts texts_of(const struct option_list *l)
-{
-    return (struct texts){l->items, l->n};
-}
-
 /* The words after --, or this program with them as settings of one of its commands. */
 static enum st command_of(const struct job_context *c, struct deep_params *out, struct err *e)
 {
     struct argv v = {.a = c->a};
-    if (c->plan->work) {
+    if (out->work) {
         char *self = realpath("/proc/self/exe", NULL);
         if (!self)
             return err_errno(e, true, "/proc/self/exe");
         argv_add(&v, arena_str(c->a, self));
-        argv_add(&v, c->plan->work);
+        argv_add(&v, out->work);
         free(self);
         out->ours = true;
     }
@@ -37,67 +32,11 @@ static enum st command_of(const struct job_context *c, struct deep_params *out, 
 
 static struct deep_params params_of(const struct job_context *c, const struct model *model)
 {
-    const struct plan *p = c->plan;
-    const char *clocks = p->ncu.clock_control;
-    return (struct deep_params){
-        .baseline = p->deep.baseline,
-        .warmup = p->deep.warmup,
-        .timeline = p->deep.timeline,
-        .mode = p->deep.mode,
-        .trace = p->deep.trace,
-        .session = p->deep.session,
-        .against = p->deep.against,
-        .csv = texts_of(&p->ncu.csv),
-        .top = p->deep.top,
-        .max_overhead_percent = p->deep.max_overhead_percent,
-        .limit_s = p->deep.timeout_s,
-        .stages = p->deep.stages,
-        .regions = texts_of(&p->deep.regions),
-        .include = texts_of(&p->deep.include),
-        .exclude = texts_of(&p->deep.exclude),
-        .groups = texts_of(&p->deep.metrics),
-        .inputs = texts_of(&p->deep.inputs),
-        .nsys = {.path = p->nsys.path,
-                 .trace = texts_of(&p->nsys.trace),
-                 .sample = p->nsys.sample,
-                 .capture_range = p->nsys.capture_range,
-                 .nvtx_capture = p->nsys.nvtx_capture,
-                 .capture_end = p->nsys.capture_end,
-                 .reports = texts_of(&p->nsys.reports),
-                 .args = texts_of(&p->nsys.args)},
-        .ncu = {.path = p->ncu.path,
-                .target_processes = p->ncu.target_processes,
-                .replay = p->ncu.replay,
-                .clock_control = clocks,
-                .set = p->ncu.set,
-                .sections = texts_of(&p->ncu.sections),
-                .metrics = texts_of(&p->ncu.metrics),
-                .nvtx = p->ncu.nvtx,
-                .nvtx_include = texts_of(&p->ncu.nvtx_include),
-                .nvtx_exclude = texts_of(&p->ncu.nvtx_exclude),
-                .kernel_name = p->ncu.kernel_name,
-                .filter_mode = p->ncu.filter_mode,
-                .launch_skip = p->ncu.launch_skip,
-                .launch_count = p->ncu.launch_count,
-                .args = texts_of(&p->ncu.args)},
-        .ncu_enabled = p->ncu.enabled,
-        .ncu_by_region = p->ncu.by_region,
-        .ncu_query = p->ncu.query,
-        .guest_library = p->deep.library,
-        .cupti = p->deep.cupti,
-        .roofs = p->deep.roofs,
-        .rates = {.id = p->hardware.id,
-                  .dram_gb_per_s = p->hardware.dram_gb_per_s,
-                  .fp32 = p->hardware.peak_tflops.fp32,
-                  .tf32 = p->hardware.peak_tflops.tf32,
-                  .bf16 = p->hardware.peak_tflops.bf16,
-                  .fp16 = p->hardware.peak_tflops.fp16,
-                  .fp8 = p->hardware.peak_tflops.fp8,
-                  .fp4 = p->hardware.peak_tflops.fp4,
-                  .int8 = p->hardware.peak_tflops.int8},
-        .model = model,
-        .stop = &job_stop,
-    };
+    struct deep_params p = c->plan->deep;
+    p.hardware = &c->plan->hardware;
+    p.model = model;
+    p.stop = &job_stop;
+    return p;
 }
 
 static bool has_model(const struct plan *p)

@@ -122,8 +122,8 @@ static int run_doctor(struct job_context *c, struct err *e)
     struct doctor_findings f = {.a = c->a};
     struct roofs measured, *r = NULL;
     doctor_machine(&f);
-    doctor_leftovers(&f, (const char *const *)c->plan->doctor.folders.items,
-                     c->plan->doctor.folders.n, c->plan->doctor.remove_partial, e);
+    doctor_leftovers(&f, c->plan->doctor.folders.items, c->plan->doctor.folders.n,
+                     c->plan->doctor.remove_partial, e);
     if (!c->json)
         print_text(&f);
     fflush(stdout); /* measuring takes its time */

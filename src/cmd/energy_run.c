@@ -17,8 +17,7 @@ struct region_run {
     const char *capsule;
     int gpu;
     struct replay_limits limits;
-    const char *const *classes;
-    size_t n_classes;
+    struct texts classes;
     struct replay_region times; /* of the quick look */
     double alone_sum_s;
 };
@@ -190,7 +189,6 @@ static enum st replay(void *self, struct arena *a, const struct energy_wish *wis
         .timer = {.samples = 5, .sample_s = fmin(0.002, wish->window_s), .stop = &job_stop},
         .limits = region->limits,
         .classes = region->classes,
-        .n_classes = region->n_classes,
         .dispatch = -1};
     struct replay_report timed = {0}, held = {0};
     struct loops loops;
@@ -206,8 +204,7 @@ static enum st replay(void *self, struct arena *a, const struct energy_wish *wis
         log_warn("no times inside the replayed region: %s", timed.region.why_no_nodes);
     p.task = REPLAY_HOLD;
     p.timer.sample_s = fmin(ROUND_S, wish->window_s / 4);
-    p.classes = NULL;
-    p.n_classes = 0;
+    p.classes = (struct texts){0};
     p.region_runs = wish->runs;
     p.hold_s = wish->window_s;
     p.alone = loops.alone;
@@ -272,7 +269,7 @@ static struct node *extra_of(struct job_context *c, const struct energy_run *r,
 {
     struct arena *a = c->a;
     struct node *n = node_new(a, NODE_MAP);
-    node_put(a, n, "capsule", node_str(a, c->plan->capsule));
+    node_put(a, n, "capsule", node_str(a, c->plan->replay.dir));
     node_put(a, n, "gpu", node_int(a, r->board.gpu));
     node_put(a, n, "gpu_name", node_str(a, r->board.name));
     node_put(a, n, "gpu_uuid", node_str(a, r->board.uuid));
@@ -299,7 +296,7 @@ static enum st write_all(struct job_context *c, const struct energy_run *r,
     TRY(artifact_write_json(art, "full_model_timing.json", full_timing_node(a, &r->full), e));
     TRY(artifact_write_json(art, "isolated_kernels_timing.json",
                             isolated_timing_node(a, &r->isolated), e));
-    TRY(replay_timeline_write(a, art, c->plan->capsule, e));
+    TRY(replay_timeline_write(a, art, c->plan->replay.dir, e));
     TRY(energy_write_log(art, &r->log, r->board.gpu, r->utc_offset_s, false, e));
     TRY(job_snapshot(c, art, e));
     return artifact_commit(art, energy_meta(c, id, art, "energy", extra_of(c, r, region)), e);
@@ -327,19 +324,17 @@ static enum st check_capsule(struct arena *a, const char *dir, struct err *e)
 enum st energy_run_capsule(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
-    struct region_run region = {.capsule = p->capsule,
+    struct region_run region = {.capsule = p->replay.dir,
                                 .gpu = (int)p->energy.gpu,
-                                .limits = {.total_s = p->replay.timeout_s,
-                                           .kernel_s = p->replay.kernel_timeout_s,
-                                           .stop = &job_stop},
-                                .classes = p->replay.classes.items,
-                                .n_classes = p->replay.classes.n};
+                                .limits = p->replay.limits,
+                                .classes = p->replay.classes};
+    region.limits.stop = &job_stop;
     const struct energy_subject subject = {&region, true, replay};
     struct energy_application application;
     struct energy_run r;
     struct artifact art;
     const char *id, *dir = job_out_dir(c, "energy", &id);
-    if (!p->capsule) {
+    if (!p->replay.dir) {
         err_set(e, ST_USAGE, "capsule is not set");
         return err_hint(e, "twinfer energy run capsule=runs/capsules/c1 runs=1000");
     }
@@ -358,7 +353,7 @@ enum st energy_run_capsule(struct job_context *c, struct err *e)
         err_set(e, ST_USAGE, "application_power is not set: the application ran at another time");
         return err_hint(e, "the folder or file of the energy log that ran beside it");
     }
-    TRY(check_capsule(c->a, p->capsule, e));
+    TRY(check_capsule(c->a, p->replay.dir, e));
     job_catch_signals();
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     enum st st = energy_run(c->a, &params, &subject, &r, e);

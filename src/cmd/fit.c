@@ -36,7 +36,7 @@ struct table_of_fit {
 
 static enum st read_lengths(const struct plan *p, struct table_of_fit *t, struct err *e)
 {
-    const struct option_list *l = &p->fit.length;
+    const struct texts *l = &p->fit.length;
     if (l->n > MOST_LENGTHS)
         return err_set(e, ST_USAGE, "fit.length: at most %d lengths, not %zu", MOST_LENGTHS, l->n);
     for (size_t i = 0; i < l->n; i++) {
@@ -101,7 +101,7 @@ static enum st make_row(const struct job_context *c, struct table_of_fit *t, siz
     TRY(config_load(c->a, &args, &config, e));
     TRY(config_check_read(&config, e));
     row.config = &config;
-    row.plan = &config.plan;
+    row.plan = config.plan;
     TRY(model_of(&row, t, &m, e));
     t->formats[i] = formats_words(c->a, &m->m);
     const char *fp8 = job_memory_fp8(c->a, row.plan, &m->m);

@@ -231,8 +231,7 @@ static enum st write_all(struct job_context *c, struct trace *t, const struct tr
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     struct serving_result served, *serving = p->kernels.iterations ? &served : NULL;
     const struct serving_params serving_params = {.log = p->kernels.iteration_log,
-                                                  .runs =
-                                                      (const char *const *)p->kernels.runs.items,
+                                                  .runs = p->kernels.runs.items,
                                                   .n_runs = p->kernels.runs.n};
     kernels_open(&k, t, &params);
     if (t->ops.n == 0)
@@ -285,8 +284,7 @@ static enum st run(struct job_context *c, struct err *e)
     if (p->kernels.to_ms > 0 && p->kernels.to_ms <= p->kernels.from_ms)
         return err_set(e, ST_USAGE, "kernels.to_ms is not after kernels.from_ms");
     TRY(check_iterations(p, e));
-    TRY(kernels_check_exports((const char *const *)p->kernels.exports.items, p->kernels.exports.n,
-                              e));
+    TRY(kernels_check_exports(p->kernels.exports.items, p->kernels.exports.n, e));
     struct trace t;
     struct trace_window w = {ns_from_s(p->kernels.from_ms / 1e3),
                              ns_from_s(p->kernels.to_ms / 1e3)};

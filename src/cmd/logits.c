@@ -22,8 +22,8 @@ static enum st compute(struct job_context *c, const struct engine *x, const stru
     struct engine_plan plan;
     struct executor ex;
     TRY(logits_check(&params, &m->m, e));
-    TRY(x->plan(p, &facts, &plan, e));
-    const struct engine_job job = {.settings = p,
+    TRY(x->plan(&p->engine, &facts, &plan, e));
+    const struct engine_job job = {.settings = &p->engine,
                                    .model = &m->m,
                                    .weights_dir = m->weights_dir,
                                    .weights_seed = m->weights_seed,
@@ -70,7 +70,7 @@ static enum st logits(struct job_context *c, struct err *e)
     struct logits l;
     const char *id, *dir = job_out_dir(c, "logits", &id);
     TRY(engine_for(c->plan->engine.kind, COMMAND_LOGITS, &x, e));
-    TRY(engine_check_place(x, c->plan, e));
+    TRY(engine_check_place(x, &c->plan->engine, &c->plan->hardware, c->plan->serve.replicas, e));
     TRY(job_model(c, true, &m, e));
     TRY(compute(c, x, &m, &l, e));
     TRY(write_all(c, x, &m, &l, dir, id, e));

@@ -179,7 +179,7 @@ static enum st parse(int argc, char **argv, struct command_request *r, struct er
 static void tell_unasked(struct command_request *r, const struct config *c)
 {
     bool quiet =
-        c->plan.log.level < LOG_INFO && config_origin(c, "log.level") == ORIGIN_COMMAND_LINE;
+        c->plan->log.level < LOG_INFO && config_origin(c, "log.level") == ORIGIN_COMMAND_LINE;
     if (c->unasked && !r->told && !quiet)
         log_info("settings are taken from the folder this runs in: %s", c->unasked);
     r->told = true;
@@ -203,12 +203,12 @@ static int run_job(void *self, struct arena *a, const struct config_args *args,
     }
     if (config_check_read(&config, e) != ST_OK)
         return err_exit_code(e->st);
-    log_set_level((enum log_level)config.plan.log.level);
+    log_set_level((enum log_level)config.plan->log.level);
     struct job_context c = {.a = a,
                             .config = &config,
-                            .plan = &config.plan,
+                            .plan = config.plan,
                             .args = r->all ? r->all : args,
-                            .json = r->json || config.plan.json,
+                            .json = r->json || config.plan->json,
                             .words = r->words.p,
                             .program = r->program,
                             .n_words = r->words.n,

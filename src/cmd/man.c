@@ -145,6 +145,7 @@ static void put_flags(struct buf *out)
 
 static void put_settings(struct buf *out, const struct cmd *c)
 {
+    struct arena *a = arena_new();
     put_section(out, "SETTINGS");
     struct buf text = {0};
     for (struct option_iter i = {0}; option_next(&i);) {
@@ -154,12 +155,13 @@ static void put_settings(struct buf *out, const struct cmd *c)
         buf_clear(&text);
         option_facts(&text, o, command_bit(c->id));
         struct buf line = {0};
-        buf_puts(&line, o->help);
+        buf_puts(&line, option_help_text(a, o));
         if (text.n)
             buf_printf(&line, " [%s]", buf_str(&text));
         put_item(out, o->key, buf_str(&line));
         buf_free(&line);
     }
+    arena_free(&a);
     buf_free(&text);
 }
 

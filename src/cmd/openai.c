@@ -44,19 +44,19 @@ static enum st check(const struct plan *p, struct err *e)
         err_set(e, ST_USAGE, "engine=openai needs the address of a server");
         return err_hint(e, "url=http://127.0.0.1:8000");
     }
-    if (p->client.endpoint != BODY_COMPLETIONS && p->client.prompts == CLIENT_PROMPTS_IDS)
+    if (p->client.body.endpoint != BODY_COMPLETIONS && p->client.prompts_kind == CLIENT_PROMPTS_IDS)
         return err_set(e, ST_USAGE, "client.prompts=ids: the %s endpoint takes texts only",
-                       p->client.endpoint == BODY_CHAT ? "chat" : "responses");
-    if (p->client.endpoint == BODY_RESPONSES &&
-        (p->client.count == BODY_COUNT_EACH || p->client.count == BODY_COUNT_IDS))
+                       p->client.body.endpoint == BODY_CHAT ? "chat" : "responses");
+    if (p->client.body.endpoint == BODY_RESPONSES &&
+        (p->client.body.count == BODY_COUNT_EACH || p->client.body.count == BODY_COUNT_IDS))
         return err_set(e, ST_USAGE,
                        "client.count=%s: the responses endpoint sends usage at the end",
-                       p->client.count == BODY_COUNT_EACH ? "each" : "ids");
+                       p->client.body.count == BODY_COUNT_EACH ? "each" : "ids");
     if (p->chat_template == CHAT_MODEL)
         return err_set(e, ST_USAGE,
                        "chat_template=model: the server's to do: client.endpoint=chat asks for it");
-    if (p->chat_template != CHAT_NONE &&
-        (p->client.endpoint != BODY_COMPLETIONS || p->client.prompts == CLIENT_PROMPTS_IDS))
+    if (p->chat_template != CHAT_NONE && (p->client.body.endpoint != BODY_COMPLETIONS ||
+                                          p->client.prompts_kind == CLIENT_PROMPTS_IDS))
         return err_set(e, ST_USAGE,
                        "chat_template: only texts for the completions endpoint are put "
                        "into a template here; a chat is the server's to format");
@@ -70,49 +70,27 @@ static enum st get_settings(struct openai_bench *b, const char **models_url, str
     struct client_headers h;
     const char *url;
     TRY(check(p, e));
-    TRY(body_url(b->c->a, p->url, paths[p->client.endpoint], &url, e));
+    TRY(body_url(b->c->a, p->url, paths[p->client.body.endpoint], &url, e));
     TRY(body_url(b->c->a, p->url, "/models", models_url, e));
-    if (!p->client.tls_verify)
+    if (!p->client.client.tls_verify)
         log_warn("client.tls_verify=false: anybody may answer in the server's place");
-    TRY(client_headers_make(b->c->a, (const char *const *)p->client.headers.items,
-                            p->client.headers.n, p->client.api_key_env, url, &h, e));
-    b->p = (struct client_bench_params){
-        .client = {.url = url,
-                   .headers = h.list,
-                   .n_headers = h.n,
-                   .secrets = h.secrets,
-                   .n_secrets = h.n_secrets,
-                   .max_concurrency = p->client.max_concurrency,
-                   .timeout_s = p->client.timeout_s,
-                   .stall_timeout_s = p->client.stall_timeout_s,
-                   .connect_timeout_s = p->client.connect_timeout_s,
-                   .retries = p->client.retries,
-                   .retry_delay_s = p->client.retry_delay_s,
-                   .duration_s = p->client.duration_s,
-                   .give_up_after = p->client.give_up_after,
-                   .tls_insecure = !p->client.tls_verify,
-                   .ca_file = p->client.ca_file},
-        .body = {.endpoint = (enum body_endpoint)p->client.endpoint,
-                 .count = (enum body_count)p->client.count,
-                 .temperature = p->client.temperature,
-                 .limit = (enum body_limit)p->client.max_tokens_name,
-                 .ignore_eos = p->engine.ignore_eos,
-                 .extra = p->client.body,
-                 .chat = (enum chat_template)p->chat_template},
-        .shown_headers = h.shown,
-        .seed = job_prompts_seed(p),
-        .prompts_kind = (enum client_prompts)p->client.prompts,
-        .preflight = p->client.preflight,
-        .metrics_url = body_root_url(b->c->a, p->url, "/metrics"),
-        .metrics_mode = (enum scrape_mode)p->client.server_metrics,
-        .warmup = p->client.warmup,
-        .warmup_requests = p->workload.warmup_requests,
-        .may_end_early = !p->engine.ignore_eos,
-        .max_wrong_lengths = p->client.max_wrong_lengths,
-        .tokens = p->output.tokens == OUTPUT_FULL,
-        .answers = p->client.save_answers,
-        .stop = &job_stop,
-    };
+    TRY(client_headers_make(b->c->a, p->client.given_headers.items, p->client.given_headers.n,
+                            p->client.api_key_env, url, &h, e));
+    b->p = p->client;
+    b->p.client.url = url;
+    b->p.client.headers = h.list;
+    b->p.client.n_headers = h.n;
+    b->p.client.secrets = h.secrets;
+    b->p.client.n_secrets = h.n_secrets;
+    b->p.body.ignore_eos = p->engine.ignore_eos;
+    b->p.body.chat = (enum chat_template)p->chat_template;
+    b->p.shown_headers = h.shown;
+    b->p.seed = job_prompts_seed(p);
+    b->p.metrics_url = body_root_url(b->c->a, p->url, "/metrics");
+    b->p.warmup_requests = p->workload.warmup_requests;
+    b->p.may_end_early = !p->engine.ignore_eos;
+    b->p.tokens = p->output.tokens == OUTPUT_FULL;
+    b->p.stop = &job_stop;
     return get_limits(b, e);
 }
 
@@ -125,7 +103,6 @@ static enum st find_model(struct openai_bench *b, const char *models_url, struct
     const char *own[3];
     size_t n = 0;
     char path[PATH_MAX];
-    b->p.body.model = p->client.model;
     if (b->p.body.model)
         return ST_OK;
     if (b->m.hub)
@@ -155,7 +132,7 @@ static enum st get_arrivals(struct openai_bench *b, struct err *e)
     b->p.stages = w.stages;
     b->p.n_stages = w.n_stages;
     b->p.request_rate = node_or_nan(b->c, "workload.arrival.rate");
-    b->p.burstiness = p->workload.arrival.kind == ARRIVAL_POISSON
+    b->p.burstiness = p->workload.make.arrival_kind == ARRIVAL_POISSON
                           ? 1
                           : node_or_nan(b->c, "workload.arrival.burstiness");
     return ST_OK;

@@ -75,11 +75,11 @@ static enum st check_gpu_named(const struct job_context *c, struct err *e)
 {
     const struct node *multiprocessors = node_path(c->config->tree, "hardware.sms");
     const bool gpu = multiprocessors && multiprocessors->kind != NODE_NULL;
-    if (engine_device(c->plan->device) != ENGINE_ON_CUDA || gpu ||
+    if (engine_device(c->plan->engine.device) != ENGINE_ON_CUDA || gpu ||
         config_origin(c->config, "hardware.id") == ORIGIN_COMMAND_LINE)
         return ST_OK;
     err_set(e, ST_USAGE, "hardware=%s: device=%s is profiled, and that is a GPU",
-            c->plan->hardware.id ? c->plan->hardware.id : "", c->plan->device);
+            c->plan->hardware.id ? c->plan->hardware.id : "", c->plan->engine.device);
     return err_hint(e, "hardware=h200, or hardware.id=NAME: the folder of its bundle");
 }
 
@@ -88,10 +88,10 @@ static enum st check_hardware(const struct job_context *c, struct err *e)
 {
     const struct node *multiprocessors = node_path(c->config->tree, "hardware.sms");
     const bool gpu = multiprocessors && multiprocessors->kind != NODE_NULL;
-    if (engine_device(c->plan->device) != ENGINE_ON_CPU || !gpu)
+    if (engine_device(c->plan->engine.device) != ENGINE_ON_CPU || !gpu)
         return ST_OK;
     err_set(e, ST_USAGE, "hardware=%s: that is a GPU, and device=%s is profiled",
-            c->plan->hardware.id ? c->plan->hardware.id : "", c->plan->device);
+            c->plan->hardware.id ? c->plan->hardware.id : "", c->plan->engine.device);
     if (strcmp(c->plan->engine.kind, "worker") == 0)
         return err_hint(e, "device=cuda, or hardware=cpu");
     return err_hint(e, "hardware=cpu; with hardware.id=NAME to keep several machines apart");
@@ -105,7 +105,7 @@ static int64_t max_batch_of(const struct job_context *c)
 {
     const int64_t most = c->plan->profile.max_batch;
     const bool chosen = config_origin(c->config, "profile.max_batch") > ORIGIN_DEFAULT;
-    const bool gpu = engine_device(c->plan->device) == ENGINE_ON_CUDA;
+    const bool gpu = engine_device(c->plan->engine.device) == ENGINE_ON_CUDA;
     return gpu && !chosen && most < DEVICE_BATCH ? DEVICE_BATCH : most;
 }
 
@@ -113,7 +113,7 @@ static int64_t max_batch_of(const struct job_context *c)
 static const char *settings_of(const struct job_context *c, const struct plan *p)
 {
     const char *weights = p->model.weights ? p->model.weights : "files";
-    if (engine_device(p->device) == ENGINE_ON_CUDA)
+    if (engine_device(p->engine.device) == ENGINE_ON_CUDA)
         return arena_printf(c->a, "dtype=%d weights=%s", p->engine.dtype, weights);
     return arena_printf(c->a, "threads=%lld idle=%d weights=%s", (long long)p->engine.threads,
                         p->engine.idle, weights);
@@ -121,9 +121,10 @@ static const char *settings_of(const struct job_context *c, const struct plan *p
 
 static enum st check_energy(const struct plan *p, struct err *e)
 {
-    if (!p->profile.energy || engine_device(p->device) == ENGINE_ON_CUDA)
+    if (!p->profile.energy || engine_device(p->engine.device) == ENGINE_ON_CUDA)
         return ST_OK;
-    err_set(e, ST_USAGE, "profile.energy: device=%s has no operators that run alone", p->device);
+    err_set(e, ST_USAGE, "profile.energy: device=%s has no operators that run alone",
+            p->engine.device);
     return err_hint(e, "device=cuda measures the power of the CUDA engine's");
 }
 
@@ -133,7 +134,7 @@ static enum st open_meter(struct job_context *c, struct meter *out, struct err *
 {
     const struct plan *p = c->plan;
     struct meter_params mp = {.sampler = p->energy.sampler, .interval_s = 0.01, .own = true};
-    cuda_ordinal(p->device, &mp.gpu);
+    cuda_ordinal(p->engine.device, &mp.gpu);
     if (meter_open(c->a, &mp, out, e) != ST_OK || board_alone(&out->board, true, e) != ST_OK)
         return err_add(e, "profile.energy");
     return ST_OK;
@@ -155,11 +156,11 @@ static enum st measure(struct job_context *c, const struct job_model *m,
         .root = p->profile.root,
         .hardware = p->hardware.id,
         .model_name = m->m.name,
-        .network_device = p->network_device,
-        .device = p->device,
+        .network_device = p->hardware.network_device,
+        .device = p->engine.device,
         .settings = settings_of(c, p),
         .model = &m->m,
-        .block_size = p->scheduler.block_size,
+        .block_size = p->serve.block_size,
         .max_tokens = p->profile.max_tokens,
         .max_batch = max_batch_of(c),
         .max_kv = p->profile.max_kv,
@@ -187,10 +188,10 @@ static enum st measure(struct job_context *c, const struct job_model *m,
                                         .cache_bytes = CACHE_BYTES,
                                         .margin = DEVICE_MARGIN};
     struct engine_plan plan;
-    TRY(engine->plan(p, &memory, &plan, e));
+    TRY(engine->plan(&p->engine, &memory, &plan, e));
     pp.num_blocks = plan.memory.num_blocks;
     const struct engine_job job = {
-        .settings = p,
+        .settings = &p->engine,
         .model = &m->m,
         .weights_dir = m->weights_dir,
         .weights_seed = m->weights_seed,
@@ -256,8 +257,8 @@ static enum st profile(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
     struct job_model m;
-    if (!engine_device(p->device)) {
-        err_set(e, ST_USAGE, "device: '%s' is not a device", p->device);
+    if (!engine_device(p->engine.device)) {
+        err_set(e, ST_USAGE, "device: '%s' is not a device", p->engine.device);
         return err_hint(e, "devices: cpu, cuda, cuda:<n>");
     }
     if (c->n_words > 0) {
@@ -266,13 +267,13 @@ static enum st profile(struct job_context *c, struct err *e)
     }
     const struct engine *engine;
     const char *kind = p->engine.kind;
-    if (engine_device(p->device) == ENGINE_ON_CUDA && !engine_chosen(c))
+    if (engine_device(p->engine.device) == ENGINE_ON_CUDA && !engine_chosen(c))
         kind = "cuda"; /* device=cuda says it all */
     TRY(engine_for(kind, COMMAND_PROFILE, &engine, e));
     TRY(check_hardware(c, e));
     if (engine->drive == ENGINE_PROGRAM)
         return job_passes(c, e);
-    TRY(engine_check_place(engine, p, e));
+    TRY(engine_check_place(engine, &p->engine, &p->hardware, p->serve.replicas, e));
     TRY(load_model(c, engine, &m, e));
     return measure(c, &m, engine, e);
 }

@@ -12,13 +12,12 @@
 #include "replay/worker.h"
 #include "text/table.h"
 
-static struct replay_params params_of(const struct plan *p)
+static struct replay_params params_of(const struct replay_capsule_params *r)
 {
-    return (struct replay_params){.gpu = (int)p->replay.gpu,
-                                  .timer = {.samples = p->replay.samples,
-                                            .sample_s = p->replay.sample_ms / 1e3,
-                                            .stop = &job_stop},
-                                  .cold = p->replay.cold};
+    struct replay_params p = {.gpu = (int)r->gpu, .timer = r->timer, .cold = r->cold};
+    p.timer.sample_s = r->sample_ms / 1e3;
+    p.timer.stop = &job_stop;
+    return p;
 }
 
 static const char *micro(struct arena *a, const struct timing *t)
@@ -154,7 +153,7 @@ static struct node *meta_node(struct job_context *c, const char *id, const struc
     struct node *extra = node_new(a, NODE_MAP);
     gpu_uuid_text(r->gpu.uuid, uuid);
     node_put(a, extra, "gpu", gpu_node(a, r->gpu.name, uuid, &r->under));
-    node_put(a, extra, "signatures", node_str(a, c->plan->signatures));
+    node_put(a, extra, "signatures", node_str(a, c->plan->replay.signatures));
     node_put(a, extra, "not_measured", left_out(a, &r->kernels));
     return job_meta_elsewhere(c, art, id, "replay", extra);
 }
@@ -194,12 +193,12 @@ static enum st reject_hot(struct arena *a, const struct gpu_conditions *under, s
 
 static enum st replay_from_signatures(struct job_context *c, struct err *e)
 {
-    const struct replay_params params = params_of(c->plan);
+    const struct replay_params params = params_of(&c->plan->replay);
     struct replay_signatures in;
     struct replay_outcome r;
     struct artifact art;
     const char *id, *dir = job_out_dir(c, "replays", &id);
-    TRY(replay_signatures_read(c->a, c->plan->signatures, &in, e));
+    TRY(replay_signatures_read(c->a, c->plan->replay.signatures, &in, e));
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     enum st st = replay_signatures(c->a, &in, &params, &r, e);
     if (st == ST_OK)
@@ -237,7 +236,7 @@ static enum st check_settings(const struct job_context *c, enum replay_task task
     const struct plan *p = c->plan;
     if (c->n_words > 1)
         return err_set(e, ST_USAGE, "%s and %s cannot be had at once", c->words[0], c->words[1]);
-    if (c->n_words && !p->capsule)
+    if (c->n_words && !p->replay.dir)
         return err_set(e, ST_USAGE, "%s needs capsule=", c->words[0]);
     if (task == REPLAY_EXTRACT && (p->replay.dispatch < 0 || !p->out)) {
         err_set(e, ST_USAGE, "extract needs replay.dispatch= and out=");
@@ -260,23 +259,12 @@ static enum st check_settings(const struct job_context *c, enum replay_task task
 static struct replay_capsule_params capsule_params(const struct job_context *c,
                                                    enum replay_task task)
 {
-    const struct plan *p = c->plan;
-    return (struct replay_capsule_params){.dir = p->capsule,
-                                          .task = task,
-                                          .gpu = (int)p->replay.gpu,
-                                          .timer = params_of(p).timer,
-                                          .limits = {.total_s = p->replay.timeout_s,
-                                                     .kernel_s = p->replay.kernel_timeout_s,
-                                                     .stop = &job_stop},
-                                          .cold = p->replay.cold,
-                                          .repeated = p->replay.repeated,
-                                          .streams = p->replay.order == 1,
-                                          .tolerance = p->replay.tolerance,
-                                          .dtype = p->replay.dtype,
-                                          .classes = p->replay.classes.items,
-                                          .n_classes = p->replay.classes.n,
-                                          .dispatch = p->replay.dispatch,
-                                          .extract = p->out};
+    struct replay_capsule_params p = c->plan->replay;
+    p.task = task;
+    p.timer = params_of(&p).timer;
+    p.limits.stop = &job_stop;
+    p.extract = c->plan->out;
+    return p;
 }
 
 static struct node *report_meta(struct job_context *c, const char *id, const struct artifact *art,
@@ -285,7 +273,7 @@ static struct node *report_meta(struct job_context *c, const char *id, const str
     struct arena *a = c->a;
     struct node *extra = node_new(a, NODE_MAP);
     node_put(a, extra, "gpu", gpu_node(a, r->gpu, r->uuid, &r->under));
-    node_put(a, extra, "capsule", node_str(a, c->plan->capsule));
+    node_put(a, extra, "capsule", node_str(a, c->plan->replay.dir));
     node_put(a, extra, "verified",
              r->verified ? node_copy(a, r->verified) : node_new(a, NODE_NULL));
     node_put(a, extra, "not_measured", left_out(a, &r->kernels));
@@ -600,9 +588,9 @@ static int run_replay(struct job_context *c, struct err *e)
 {
     int code = 0;
     job_catch_signals();
-    if (c->plan->capsule || c->n_words) {
+    if (c->plan->replay.dir || c->n_words) {
         code = replay_of_capsule(c, e);
-    } else if (c->plan->signatures) {
+    } else if (c->plan->replay.signatures) {
         code = err_exit_code(replay_from_signatures(c, e));
     } else {
         err_set(e, ST_USAGE, "nothing to replay is named");

@@ -72,7 +72,7 @@ static enum st open_engine(struct service *s, struct err *e)
     const struct plan *p = s->c->plan;
     struct engine_plan plan;
     TRY(engine_for(p->engine.kind, COMMAND_SERVE, &s->engine, e));
-    TRY(engine_check_place(s->engine, p, e));
+    TRY(engine_check_place(s->engine, &p->engine, &p->hardware, p->serve.replicas, e));
     TRY(job_model(s->c, s->engine->needs & ENGINE_WEIGHTS, &s->m, e));
     if (s->m.tokenizer)
         TRY(tokenizer_load(s->m.tokenizer, &s->tokenizer, e));
@@ -132,35 +132,20 @@ static enum st open_server(struct service *s, struct err *e)
 {
     const struct plan *p = s->c->plan;
     const bool predicted = s->engine->needs & ENGINE_PREDICTOR;
-    s->params = (struct server_params){
-        .host = p->server.host,
-        .port = (int)p->server.port,
-        .rules = {.model = p->server.model ? p->server.model : s->m.m.name,
-                  .tokenizer = s->tokenizer,
-                  .vocab = s->m.m.vocab,
-                  .max_model_len = s->serve.max_model_len,
-                  .chat = s->chat,
-                  .ignore_eos = p->engine.ignore_eos,
-                  .temperature = p->server.temperature,
-                  .predicted = predicted},
-        .eos_ids = s->m.m.eos_ids,
-        .n_eos = predicted ? 0 : s->m.m.n_eos, /* its tokens repeat the prompt */
-        .kv_blocks = s->serve.num_blocks * s->serve.replicas,
-        .max_pending = p->server.max_pending,
-        .max_connections = p->server.max_connections,
-        .max_per_address = p->server.max_per_address,
-        .hosts = p->server.hosts.items,
-        .n_hosts = p->server.hosts.n,
-        .max_unread_tokens = p->server.max_unread_tokens,
-        .seed = (uint64_t)p->seed,
-        .keys = s->keys,
-        .max_held_bytes = (size_t)p->server.max_held_bytes,
-        .max_body_bytes = (size_t)p->server.max_body_bytes,
-        .max_header_bytes = (size_t)p->server.max_header_bytes,
-        .idle_timeout_s = p->server.idle_timeout_s,
-        .drain_s = p->server.drain_s,
-        .threads = (int)p->server.threads,
-    };
+    s->params = p->server;
+    if (!p->server.rules.model)
+        s->params.rules.model = s->m.m.name;
+    s->params.rules.tokenizer = s->tokenizer;
+    s->params.rules.vocab = s->m.m.vocab;
+    s->params.rules.max_model_len = s->serve.max_model_len;
+    s->params.rules.chat = s->chat;
+    s->params.rules.ignore_eos = p->engine.ignore_eos;
+    s->params.rules.predicted = predicted;
+    s->params.eos_ids = s->m.m.eos_ids;
+    s->params.n_eos = predicted ? 0 : s->m.m.n_eos; /* its tokens repeat the prompt */
+    s->params.kv_blocks = s->serve.num_blocks * s->serve.replicas;
+    s->params.seed = (uint64_t)p->seed;
+    s->params.keys = s->keys;
     TRY(server_open(&s->params, &s->server, e));
     if (!server_is_loopback(p->server.host) && s->keys.all.n == 0) {
         log_warn("serve: reachable from other machines, and asks nobody for a key "

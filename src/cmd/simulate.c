@@ -21,11 +21,11 @@ static void tell_operators(const struct says *s, const struct plan *p, const str
                            struct node *extra)
 {
     const char *missing = bundle_missing(b), *estimated = bundle_estimated(b);
-    if (p->predictor.block_size && p->predictor.block_size != p->scheduler.block_size)
+    if (p->predictor.block_size && p->predictor.block_size != p->serve.block_size)
         say(s,
             arena_printf(
                 s->a, "attention is predicted from rows of block size %lld, the KV cache has %lld",
-                (long long)p->predictor.block_size, (long long)p->scheduler.block_size));
+                (long long)p->predictor.block_size, (long long)p->serve.block_size));
     if (bundle_energy_missing(b))
         say(s, arena_printf(s->a, "energy is unknown: %s", bundle_energy_missing(b)));
     if (missing)
@@ -44,18 +44,18 @@ static enum st open_workload(const struct job_context *c, const struct job_model
                              const struct says *says, struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
-    if (p->scheduler.prefix_caching && m->tokenizer)
+    if (p->serve.prefix_caching && m->tokenizer)
         return job_workload(c, m, true, out, e);
     bool hashes = p->workload.dir && fs_exists(fs_join(c->a, p->workload.dir, HASH_IDS_NAME));
-    if (p->scheduler.prefix_caching && (p->workload.prompts || p->workload.dir) && !hashes)
+    if (p->serve.prefix_caching && (p->workload.prompts || p->workload.dir) && !hashes)
         say(says,
             arena_printf(
                 c->a,
                 "model %s has no tokenizer: prefix caching knows prompts by prompt_id, so only "
                 "whole equal prompts are found again",
                 m->m.name));
-    const struct router_ops *router = router_find(p->cluster.router);
-    if (router && router->reads_prefix && !p->scheduler.prefix_caching && !p->workload.prompts &&
+    const struct router_ops *router = router_find(p->serve.router);
+    if (router && router->reads_prefix && !p->serve.prefix_caching && !p->workload.prompts &&
         !p->workload.dir)
         say(says, arena_printf(c->a,
                                "cluster.router=%s: requests of this workload have no prompts and "
@@ -91,8 +91,8 @@ static enum st simulate(struct job_context *c, struct err *e)
         TRY(job_monte_carlo_open(&mc, e));
     struct job_workload w;
     TRY(open_workload(c, &m, &says, &w, e));
-    struct executor *ex = arena_array(c->a, struct executor, p->cluster.replicas);
-    for (int64_t i = 0; i < p->cluster.replicas; i++)
+    struct executor *ex = arena_array(c->a, struct executor, p->serve.replicas);
+    for (int64_t i = 0; i < p->serve.replicas; i++)
         ex[i] = sim_executor(c->a, &predictor, serve_async_of(&serve));
     struct node *extra = node_new(c->a, NODE_MAP);
     job_predictor_facts(c, &params, &predictor, extra);

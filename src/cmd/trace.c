@@ -11,24 +11,6 @@
 #include "job/range_energy.h"
 #include "trace/record.h"
 
-static struct trace_record record_of(const struct plan *p)
-{
-    return (struct trace_record){.ranges = (const char *const *)p->trace.ranges.items,
-                                 .n_ranges = p->trace.ranges.n,
-                                 .copies = p->trace.copies,
-                                 .sync = p->trace.sync,
-                                 .nvtx = p->trace.nvtx,
-                                 .launches = p->trace.launches,
-                                 .profiler = p->trace.profiler,
-                                 .graphs = p->trace.graphs,
-                                 .api = p->trace.api,
-                                 .delay_s = p->trace.delay_s,
-                                 .duration_s = p->trace.duration_s,
-                                 .flush_ms = p->trace.flush_ms,
-                                 .buffers = p->trace.buffers,
-                                 .cupti = p->trace.cupti};
-}
-
 static enum st absolute(struct arena *a, const char *path, const char **out, struct err *e)
 {
     char *cwd = getcwd(NULL, 0);
@@ -200,10 +182,10 @@ static enum st trace(struct job_context *c, int *status, struct err *e)
     }
     if (!c->plan->trace.attach && c->program)
         return err_set(e, ST_USAGE, "attach=false runs no command: leave out what follows --");
-    struct trace_record r = record_of(c->plan);
+    struct trace_record r = c->plan->trace;
     TRY(trace_record_check(&r, e));
-    TRY(trace_guest_library(c->a, c->plan->trace.library, &r.library, e));
-    if (!c->plan->trace.attach)
+    TRY(trace_guest_library(c->a, r.library, &r.library, e));
+    if (!r.attach)
         return prepare(c, &r, e);
     TRY(gpu_cuda_open(&cuda, e));
     return record(c, &r, status, e);

@@ -27,7 +27,7 @@ static void print_result(struct job_context *c, const char *key, const char *pat
              node_float(c->a, w->n ? ns_to_s(w->requests[w->n - 1].arrival_ns) : 0));
     node_set(c->a, out, SV("prefill_tokens"), node_int(c->a, prefill));
     node_set(c->a, out, SV("decode_tokens"), node_int(c->a, decode));
-    if (c->plan->import)
+    if (c->plan->workload.import)
         node_set(c->a, out, SV("left_out"), node_int(c->a, left_out));
     if (lost)
         node_set(c->a, out, SV("lost"), node_str(c->a, *lost ? lost : "nothing"));
@@ -72,7 +72,7 @@ static enum st write_workload(struct job_context *c, const struct job_model *m,
 
 static enum st need_path(const struct job_context *c, const char *what, struct err *e)
 {
-    if (c->plan->path)
+    if (c->plan->workload.path)
         return ST_OK;
     return err_set(e, ST_USAGE, "%s needs path=FILE", what);
 }
@@ -88,7 +88,7 @@ static enum st check_no_arrivals(const struct job_context *c, struct err *e)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (config_origin(c->config, keys[i]) == ORIGIN_COMMAND_LINE)
             return err_set(e, ST_USAGE, "%s is not read: %s has arrivals of its own", keys[i],
-                           c->plan->path);
+                           c->plan->workload.path);
     return ST_OK;
 }
 
@@ -98,19 +98,19 @@ static enum st import(struct job_context *c, const struct job_model *m, struct j
     const struct plan *p = c->plan;
     const struct workload_format *f;
     struct format_result r;
-    TRY(workload_format_find(p->import, false, &f, e));
+    TRY(workload_format_find(p->workload.import, false, &f, e));
     TRY(need_path(c, "import", e));
-    bool texts = f->traits & FORMAT_TEXTS && (!f->has_texts || f->has_texts(p->path));
+    bool texts = f->traits & FORMAT_TEXTS && (!f->has_texts || f->has_texts(p->workload.path));
     if (!texts)
         TRY(check_no_arrivals(c, e));
     /* Without num_requests on the command line the whole file is used, whatever a group sets. */
     bool limited = config_origin(c->config, "workload.num_requests") == ORIGIN_COMMAND_LINE;
     struct workload_params arrivals = job_arrivals(p);
     TRY(job_stages(c, &arrivals, e));
-    struct format_params fp = {.path = p->path,
-                               .max_requests = limited ? p->workload.num_requests : 0,
-                               .block_tokens = p->workload.import.block_tokens,
-                               .time_unit = p->workload.import.time_unit,
+    struct format_params fp = {.path = p->workload.path,
+                               .max_requests = limited ? p->workload.make.num_requests : 0,
+                               .block_tokens = p->workload.block_tokens,
+                               .time_unit = p->workload.time_unit,
                                .arrivals = &arrivals};
     if (texts)
         TRY(job_tokenizer(m, arena_printf(c->a, "import=%s", f->name), &w->tokenizer, e));
@@ -128,10 +128,10 @@ static enum st export_to(struct job_context *c, const struct job_model *m, struc
     const struct plan *p = c->plan;
     const struct workload_format *f;
     const char **texts;
-    TRY(workload_format_find(p->export, true, &f, e));
+    TRY(workload_format_find(p->workload.export, true, &f, e));
     TRY(need_path(c, "export", e));
-    if (fs_exists(p->path)) {
-        err_set(e, ST_USAGE, "path: %s already exists", p->path);
+    if (fs_exists(p->workload.path)) {
+        err_set(e, ST_USAGE, "path: %s already exists", p->workload.path);
         return err_hint(e, "choose another path=");
     }
     TRY(job_workload(c, m, false, w, e));
@@ -142,16 +142,17 @@ static enum st export_to(struct job_context *c, const struct job_model *m, struc
     job_catch_signals(); /* from here on an interrupted command leaves nothing behind */
     enum st st = f->write(&bytes, &w->w, texts, e);
     if (st == ST_OK)
-        st = fs_need_space(p->path, (int64_t)bytes.n, e);
+        st = fs_need_space(p->workload.path, (int64_t)bytes.n, e);
     if (st == ST_OK && !job_stop)
-        st = fs_write_atomic(p->path, bytes.p, bytes.n, e);
+        st = fs_write_atomic(p->workload.path, bytes.p, bytes.n, e);
     buf_free(&bytes);
     if (st == ST_OK && job_stop) {
-        unlink(p->path);
-        st = err_set(e, ST_INTERRUPTED, "interrupted; nothing is left of %s", p->path);
+        unlink(p->workload.path);
+        st = err_set(e, ST_INTERRUPTED, "interrupted; nothing is left of %s", p->workload.path);
     }
     if (st == ST_OK)
-        print_result(c, "path", p->path, &w->w, 0, workload_format_lost(c->a, f, &w->w, texts));
+        print_result(c, "path", p->workload.path, &w->w, 0,
+                     workload_format_lost(c->a, f, &w->w, texts));
     return st;
 }
 
@@ -173,7 +174,7 @@ static int run_workload(struct job_context *c, struct err *e)
     const struct plan *p = c->plan;
     enum st st = job_model(c, false, &m, e);
     if (st == ST_OK)
-        st = (p->import ? import : p->export ? export_to : make)(c, &m, &w, e);
+        st = (p->workload.import ? import : p->workload.export ? export_to : make)(c, &m, &w, e);
     job_workload_close(&w);
     if (st != ST_OK)
         err_add(e, "workload");

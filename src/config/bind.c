@@ -209,13 +209,13 @@ static enum st bind_list(struct binding *b)
     }
     if (b->n->kind != NODE_LIST)
         return expected(b, "a list");
-    struct option_list *out = b->field;
-    *out = (struct option_list){.items = arena_array(b->a, const char *, b->n->n)};
+    const char **items = arena_array(b->a, const char *, b->n->n);
     for (uint32_t i = 0; i < b->n->n; i++) {
         TRY(check_text(b, b->n->items[i]));
         TRY(expand_home(b, b->n->items[i]));
-        out->items[out->n++] = b->n->items[i]->s.p;
+        items[i] = b->n->items[i]->s.p;
     }
+    *(struct texts *)b->field = (struct texts){items, b->n->n};
     return ST_OK;
 }
 
@@ -263,7 +263,7 @@ static enum st check_known(struct arena *a, const struct node *map, const char *
 enum st config_bind(struct arena *a, struct node *root, uint32_t command, struct plan *out,
                     struct err *e)
 {
-    *out = (struct plan){0};
+    memset(out, 0, option_table.plan_size);
     TRY(check_known(a, root, "", command, e));
     for (struct option_iter i = {0}; option_next(&i);) {
         const struct option *o = i.o;
@@ -282,7 +282,7 @@ enum st config_bind(struct arena *a, struct node *root, uint32_t command, struct
             n = node_str(a, def);
             n->source = "default";
         }
-        struct binding b = {.a = a, .o = o, .n = n, .field = (char *)out + o->offset, .e = e};
+        struct binding b = {.a = a, .o = o, .n = n, .field = (char *)out + i.offset, .e = e};
         TRY(binders[o->type](&b));
     }
     return ST_OK;

@@ -4,7 +4,6 @@
 
 #include "base/map.h"
 #include "config/option.h"
-#include "config/plan.h"
 
 struct merge {
     struct arena *a;

@@ -93,7 +93,9 @@ enum st config_load(struct arena *a, const struct config_args *args, struct conf
                            .sets = c.sets,
                            .unasked = c.unasked,
                            .stand_in = c.stand_in};
-    return config_bind(a, c.root, command_bit(args->command), &out->plan, e);
+    struct plan *plan = arena_alloc(a, option_table.plan_size);
+    out->plan = plan;
+    return config_bind(a, c.root, command_bit(args->command), plan, e);
 }
 
 enum config_origin config_origin(const struct config *c, const char *key)

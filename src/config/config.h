@@ -36,7 +36,7 @@
 #define CONFIG_CONFIG_H
 
 #include "base/embed.h"
-#include "config/plan.h"
+#include "config/option.h"
 #include "text/node.h"
 
 struct config_args {
@@ -51,7 +51,7 @@ struct config_args {
 struct config {
     enum command command;
     struct node *tree; /* composed and interpolated, defaults of the command's keys included */
-    struct plan plan;  /* bound; strings live in the arena */
+    const struct plan *plan; /* bound */
     const char *config_path; /* folder of the primary file, "(built in)" when embedded */
     const char *config_name;
     const char *const *overrides;

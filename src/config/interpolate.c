@@ -9,7 +9,6 @@
 #include "base/map.h"
 #include "config/option.h"
 #include "config/override.h"
-#include "config/plan.h"
 
 enum { MAX_DEPTH = 64, MAX_VALUES = 100000, MAX_BYTES = 4 << 20, MAX_ARGS = 64 };
 

@@ -2,21 +2,17 @@
 
 #include <string.h>
 
-#include "config/options/options.h"
-
-#define OPTION_SECTION_ENTRY(name) &options_##name,
-static const struct option_section *const sections[] = {OPTION_SECTIONS(OPTION_SECTION_ENTRY)};
-enum { N_SECTIONS = sizeof sections / sizeof *sections };
-
 bool option_next(struct option_iter *i)
 {
-    if (i->section < N_SECTIONS && i->row == sections[i->section]->n) {
+    const struct option_place *places = option_table.places;
+    if (i->section < option_table.n && i->row == places[i->section].section->n) {
         i->section++;
         i->row = 0;
     }
-    if (i->section == N_SECTIONS)
+    if (i->section == option_table.n)
         return false;
-    i->o = &sections[i->section]->rows[i->row++];
+    i->o = &places[i->section].section->rows[i->row++];
+    i->offset = places[i->section].offset + i->o->offset;
     return true;
 }
 
@@ -53,6 +49,61 @@ bool option_is_section(const char *key)
         if (option_is_below(i.o->key, key))
             return true;
     return false;
+}
+
+void option_name(struct buf *names, const char *member)
+{
+    buf_printf(names, "%s%s", names->n ? "|" : "", member);
+}
+
+static const struct option_capability *find_capability(struct sv key, struct sv word)
+{
+    for (const struct option_capability *const *list = option_table.capabilities; *list; list++)
+        for (const struct option_capability *c = *list; c->key; c++)
+            if (sv_eq(key, c->key) && sv_eq(word, c->word))
+                return c;
+    return NULL;
+}
+
+const char *option_members(struct arena *a, const char *key, const char *values)
+{
+    struct buf out = {0};
+    if (!values || !strchr(values, '@'))
+        return values;
+    for (const char *p = values; *p; p += *p == '|') {
+        const struct sv word = {p + 1, strcspn(p, "|") - 1};
+        const struct option_capability *c = *p == '@' ? find_capability(sv_of(key), word) : NULL;
+        if (c)
+            c->names(&out, c->bits);
+        else
+            option_name(&out, arena_strn(a, p, word.n + 1));
+        p += word.n + 1;
+    }
+    const char *all = arena_str(a, buf_str(&out));
+    buf_free(&out);
+    return all;
+}
+
+const char *option_help_text(struct arena *a, const struct option *o)
+{
+    struct buf out = {0};
+    const char *p = o->help, *at;
+    for (; (at = strstr(p, "@{")); p = strchr(at, '}') + 1) {
+        const size_t key = strcspn(at, ":"), end = strcspn(at, "}");
+        const struct option_capability *c =
+            find_capability((struct sv){at + 2, key - 2}, (struct sv){at + key + 1, end - key - 1});
+        struct buf names = {0};
+        c->names(&names, c->bits);
+        buf_add(&out, p, (size_t)(at - p));
+        option_list_values(&out, buf_str(&names), ", ");
+        buf_free(&names);
+    }
+    if (p == o->help)
+        return p;
+    buf_puts(&out, p);
+    const char *text = arena_str(a, buf_str(&out));
+    buf_free(&out);
+    return text;
 }
 
 void option_list_values(struct buf *out, const char *values, const char *last)

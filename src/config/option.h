@@ -1,7 +1,11 @@
 /* The option table. A row is a key of the configuration: its type, unit, default, range, allowed
- * values, the commands that use it, the settings it depends on, where it lands in struct plan, and
- * its help. The command line, YAML binding, --explain, --help, the manual pages, completion and
- * docs/cli are all made from these rows, which stand by sections in config/options/. */
+ * values, the commands that use it, the settings it depends on, the field it fills, and its help.
+ * The command line, YAML binding, --explain, --help, the manual pages, completion and docs/cli are
+ * all made from these rows.
+ *
+ * A setting is declared once, by the stage that reads it: the field in the stage's struct, the row
+ * in a section beside it (config/option_rows.h). All these structs together are the plan, struct
+ * plan to the program and so many bytes here: option_table says which section fills which part. */
 #ifndef CONFIG_OPTION_H
 #define CONFIG_OPTION_H
 
@@ -11,19 +15,16 @@
 
 #include "config/command.h"
 
+struct plan; /* job/plan.h */
+
 enum option_type {
     OPT_BOOL,   /* bool */
     OPT_INT,    /* int64_t; 1e6 is accepted, 1.5 is not */
     OPT_DOUBLE, /* double, finite */
     OPT_STR,    /* const char *, never ""; NULL when unset */
-    OPT_ENUM,   /* int: index into `allowed` */
-    OPT_LIST,   /* struct option_list: list of strings; an unquoted string is split at commas */
+    OPT_ENUM,   /* int or enum: index into `allowed` */
+    OPT_LIST,   /* struct texts; an unquoted string is split at commas */
     OPT_MAP,    /* const struct node *, NULL when unset: a free-form map, keys are added with + */
-};
-
-struct option_list {
-    const char **items;
-    size_t n;
 };
 
 /* A row is read only where all its conditions hold (config/when.h). A condition on a key that the
@@ -37,7 +38,7 @@ struct option_when {
         WHEN_SET,   /* it has a value; an empty list is none */
         WHEN_UNSET, /* it has none */
     } test;
-    const char *values; /* "gamma|poisson" */
+    const char *values; /* "gamma|poisson"; "@server": the members that have that capability */
     uint32_t of;        /* commands that have the condition; 0 = all */
     bool files;         /* of values from files too, not of those from the command line alone */
 };
@@ -59,16 +60,48 @@ struct option {
         uint32_t commands; /* which have another default than def */
         const char *def;
     } instead;
-    size_t offset;    /* in struct plan */
+    size_t offset;    /* in the section's struct */
     const char *help; /* one sentence, no full stop */
 };
 
-/* All rows, in the order in which they are shown:
+/* What some members of a registry can do, as rows ask for it: "@server" in a condition on
+ * engine.kind is "openai", and "@{scheduler.policy:chunk_size}" in a help text the list of policies
+ * that have chunks. So a new member touches no row. */
+struct option_capability {
+    const char *key, *word;                        /* "engine.kind", "server"; NULL ends a list */
+    void (*names)(struct buf *out, uint32_t bits); /* option_name of each member that has it */
+    uint32_t bits;                                 /* the registry's own */
+};
+void option_name(struct buf *names, const char *member);
+
+/* Rows that fill one struct. */
+struct option_section {
+    const struct option *rows;
+    size_t n;
+};
+
+/* The sections of the program, defined above all stages (job/plan.c), in the order of --help. It
+ * also is that of --cfg, and the stable ids of runs are made from that: a row that moves gives
+ * every run another id. */
+struct option_place {
+    const struct option_section *section;
+    size_t offset, size; /* of its struct, in the plan */
+};
+struct option_table {
+    const struct option_place *places;
+    size_t n;
+    size_t plan_size;
+    const struct option_capability *const *capabilities; /* lists, NULL-terminated */
+};
+extern const struct option_table option_table;
+
+/* All rows, in that order:
  *
  *     for (struct option_iter i = {0}; option_next(&i);)
  *         use(i.o); */
 struct option_iter {
     const struct option *o;
+    size_t offset;       /* of its field, in the plan */
     size_t section, row; /* the next one */
 };
 bool option_next(struct option_iter *i);
@@ -84,6 +117,11 @@ const struct option *option_map_of(const char *key);
 bool option_is_below(const char *key, const char *section);
 /* Rows stand below "<key>.": "workload", "workload.arrival". */
 bool option_is_section(const char *key);
+
+/* "auto|@bundle" of a key with members in place of capabilities; those that there are not stay. */
+const char *option_members(struct arena *a, const char *key, const char *values);
+/* The help with members in place of capabilities. */
+const char *option_help_text(struct arena *a, const struct option *o);
 
 /* "a, b or c" for "a|b|c" and last " or ". */
 void option_list_values(struct buf *out, const char *values, const char *last);

@@ -111,16 +111,18 @@ void option_help(struct buf *out, uint32_t command)
         if ((i.o->commands & command) && n > width)
             width = n;
     }
+    struct arena *a = arena_new();
     struct buf text = {0};
     for (struct option_iter i = {0}; option_next(&i);) {
         const struct option *o = i.o;
         if (!(o->commands & command))
             continue;
         buf_clear(&text);
-        buf_puts(&text, o->help);
+        buf_puts(&text, option_help_text(a, o));
         add_facts(&text, o, command);
         buf_printf(out, "  %-*s  ", width, o->key);
         add_wrapped(out, buf_str(&text), width + 4);
     }
+    arena_free(&a);
     buf_free(&text);
 }

@@ -66,7 +66,8 @@ static bool holds(struct arena *a, const struct option_when *w, const struct con
 {
     const char *keys = keys_of(a, w, command_bit(c->command));
     const char *set = first_set(a, keys, c);
-    bool among = set && w->values && is_among(w->values, scalar(a, value_of(c, set)));
+    const char *values = option_members(a, w->key, w->values);
+    bool among = set && values && is_among(values, scalar(a, value_of(c, set)));
     switch (w->test) {
     case WHEN_IS:
         return !*keys || among;
@@ -109,7 +110,7 @@ static enum st refuse(struct arena *a, const struct config *c, const struct opti
         node_err(value_of(c, o->key), ST_USAGE, e, "%s", buf_str(&with));
     buf_clear(&with);
     if (w->test == WHEN_IS) {
-        option_list_values(&with, w->values, " or ");
+        option_list_values(&with, option_members(a, w->key, w->values), " or ");
         err_hint(e, "it is used with %s=%s", w->key, buf_str(&with));
     } else if (w->test == WHEN_NOT)
         err_hint(e, "leave it out, or choose another %s", w->key);
@@ -161,7 +162,7 @@ void when_text(struct buf *out, const struct option *o, uint32_t command)
         option_list_values(out, keys, " or ");
         if (w->values) {
             buf_putc(out, '=');
-            option_list_values(out, w->values, " or ");
+            option_list_values(out, option_members(a, w->key, w->values), " or ");
         }
     }
     arena_free(&a);

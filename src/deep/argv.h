@@ -16,11 +16,6 @@ struct argv {
     size_t n, cap;
 };
 
-struct texts { /* a borrowed list of strings */
-    const char *const *items;
-    size_t n;
-};
-
 void argv_add(struct argv *v, const char *word);
 /* Two arguments, the option and its value; nothing for a NULL value. */
 void argv_option(struct argv *v, const char *option, const char *value);

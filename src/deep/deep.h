@@ -27,9 +27,10 @@
 enum deep_timeline { DEEP_TIMELINE_TWINFER, DEEP_TIMELINE_NSYS, DEEP_TIMELINE_NONE };
 enum deep_mode { DEEP_FULL, DEEP_LIGHT };
 
+/* Rows: deep/options.c. */
 struct deep_params {
-    struct texts command;        /* program and arguments; n = 0: only what trace and csv have */
-    bool ours;                   /* it is this program: each run gets an out= of its own */
+    bool dry_run;
+    const char *work;            /* a command of this program, in place of its path */
     bool baseline;               /* run it unprofiled first */
     bool warmup;                 /* and once more before that, to no account */
     int timeline;                /* enum deep_timeline */
@@ -47,11 +48,16 @@ struct deep_params {
     struct ncu_settings ncu;
     bool ncu_enabled, ncu_by_region, ncu_query;
     const char *guest_library, *cupti; /* of the recorder; NULL = found */
-    const char *roofs;                 /* a roofs.json; NULL = rates */
-    struct deep_rates rates;
+    const char *roofs;                 /* a roofs.json; NULL = of hardware */
+    /* no settings: */
+    struct texts command; /* program and arguments; n = 0: only what trace and csv have */
+    bool ours;            /* it is this program: each run gets an out= of its own */
+    const struct hardware *hardware;
     const struct model *model; /* NULL = none: stages have no MFU */
     const volatile sig_atomic_t *stop;
 };
+
+extern const struct option_section deep_options;
 
 /* ST_USAGE: nothing to do, a malformed tree of stages, an unknown metric group. */
 enum st deep_check(const struct deep_params *p, struct err *e);

@@ -31,23 +31,24 @@ static void forget(struct deep_roofs *r)
 }
 
 /* Rates of a group or of roofs.json's member `hardware`, by the group's names. */
-static void take_rates(struct deep_roofs *r, const struct deep_rates *h)
+static void take_rates(struct deep_roofs *r, const struct hardware *hw)
 {
+    const struct peak_tflops *p = &hw->peak_tflops;
     const struct {
         enum deep_unit unit;
         double tflops;
-    } rows[] = {{UNIT_FP32, h->fp32},        {UNIT_TENSOR_TF32, h->tf32},
-                {UNIT_TENSOR_BF16, h->bf16}, {UNIT_TENSOR_FP16, h->fp16},
-                {UNIT_TENSOR_FP8, h->fp8},   {UNIT_TENSOR_FP4, h->fp4},
-                {UNIT_TENSOR_INT8, h->int8}};
+    } rows[] = {{UNIT_FP32, p->fp32},        {UNIT_TENSOR_TF32, p->tf32},
+                {UNIT_TENSOR_BF16, p->bf16}, {UNIT_TENSOR_FP16, p->fp16},
+                {UNIT_TENSOR_FP8, p->fp8},   {UNIT_TENSOR_FP4, p->fp4},
+                {UNIT_TENSOR_INT8, p->int8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].tflops > 0)
             r->flop_per_s[rows[i].unit] = rows[i].tflops * 1e12;
     /* packed halves go through the units of fp32, two at a time */
-    if (h->fp32 > 0)
-        r->flop_per_s[UNIT_FP16] = 2e12 * h->fp32;
-    if (h->dram_gb_per_s > 0)
-        r->dram_per_s = h->dram_gb_per_s * 1e9;
+    if (p->fp32 > 0)
+        r->flop_per_s[UNIT_FP16] = 2e12 * p->fp32;
+    if (hw->dram_gb_per_s > 0)
+        r->dram_per_s = hw->dram_gb_per_s * 1e9;
 }
 
 static double number(const struct node *map, const char *path)
@@ -83,14 +84,14 @@ static enum st from_file(struct arena *a, const char *file, struct deep_roofs *o
     TRY(json_load(a, file, NULL, &tree, e));
     TRY(node_check_version(tree, "schema_version", 1, e));
     const struct node *hardware = node_find(tree, "hardware"), *gpu = node_path(tree, "gpu.name");
-    struct deep_rates h = {.dram_gb_per_s = number(hardware, "dram_gb_per_s"),
-                           .fp32 = number(hardware, "peak_tflops.fp32"),
-                           .tf32 = number(hardware, "peak_tflops.tf32"),
-                           .bf16 = number(hardware, "peak_tflops.bf16"),
-                           .fp16 = number(hardware, "peak_tflops.fp16"),
-                           .fp8 = number(hardware, "peak_tflops.fp8"),
-                           .fp4 = number(hardware, "peak_tflops.fp4"),
-                           .int8 = number(hardware, "peak_tflops.int8")};
+    struct hardware h = {.dram_gb_per_s = number(hardware, "dram_gb_per_s"),
+                         .peak_tflops.fp32 = number(hardware, "peak_tflops.fp32"),
+                         .peak_tflops.tf32 = number(hardware, "peak_tflops.tf32"),
+                         .peak_tflops.bf16 = number(hardware, "peak_tflops.bf16"),
+                         .peak_tflops.fp16 = number(hardware, "peak_tflops.fp16"),
+                         .peak_tflops.fp8 = number(hardware, "peak_tflops.fp8"),
+                         .peak_tflops.fp4 = number(hardware, "peak_tflops.fp4"),
+                         .peak_tflops.int8 = number(hardware, "peak_tflops.int8")};
     take_rates(out, &h);
     take_measured(out, tree);
     if (!deep_roofs_known(out)) {
@@ -178,15 +179,15 @@ static void from_ncu(struct deep_roofs *r, const struct ncu_table *t)
             peak(t, "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second");
 }
 
-enum st deep_roofs_make(struct arena *a, const char *file, const struct deep_rates *rates,
+enum st deep_roofs_make(struct arena *a, const char *file, const struct hardware *hw,
                         const struct ncu_table *ncu, struct deep_roofs *out, struct err *e)
 {
     forget(out);
     if (file) {
         TRY(from_file(a, file, out, e));
-    } else if (rates->id && rates->dram_gb_per_s > 0) {
-        take_rates(out, rates);
-        out->source = arena_printf(a, "data sheet: hardware=%s, not measured", rates->id);
+    } else if (hw->id && hw->dram_gb_per_s > 0) {
+        take_rates(out, hw);
+        out->source = arena_printf(a, "data sheet: hardware=%s, not measured", hw->id);
     } else if (ncu) {
         from_ncu(out, ncu);
         if (deep_roofs_known(out))

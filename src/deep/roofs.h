@@ -5,6 +5,7 @@
 #define DEEP_ROOFS_H
 
 #include "deep/ncu_csv.h"
+#include "profile/read/hardware.h"
 #include "text/node.h"
 
 /* Arithmetic, by the unit that does it. */
@@ -37,16 +38,10 @@ struct deep_roofs {
     bool measured;
 };
 
-struct deep_rates { /* of a hardware group, 0 = not known */
-    const char *id; /* "h200"; NULL = none chosen */
-    double dram_gb_per_s;
-    double fp32, tf32, bf16, fp16, fp8, fp4, int8; /* TFLOP/s */
-};
-
 /* file: a roofs.json; NULL = none. What it lacks is taken from nowhere else, except the bandwidth
  * of the L2, which older files lack and ncu's table (NULL = none) may have. ST_INPUT: the file
  * cannot be read or has no GPU's roofs. */
-enum st deep_roofs_make(struct arena *a, const char *file, const struct deep_rates *rates,
+enum st deep_roofs_make(struct arena *a, const char *file, const struct hardware *hw,
                         const struct ncu_table *ncu, struct deep_roofs *out, struct err *e);
 bool deep_roofs_known(const struct deep_roofs *r); /* memory and one unit at least */
 

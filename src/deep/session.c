@@ -187,7 +187,7 @@ static enum st analyse(struct deep_session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
     struct deep_roofs roofs;
-    TRY(deep_roofs_make(s->a, p->roofs, &p->rates, s->has_ncu ? &s->ncu : NULL, &roofs, e));
+    TRY(deep_roofs_make(s->a, p->roofs, p->hardware, s->has_ncu ? &s->ncu : NULL, &roofs, e));
     if (s->has_trace)
         deep_stages_rate(&s->stages, p->model, &roofs);
     const struct deep_analysis x = {.k = s->has_trace ? &s->kernels : NULL,

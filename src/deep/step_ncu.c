@@ -136,7 +136,7 @@ static enum st by_region(struct deep_session *s, struct texts metrics, const cha
 static const char *top_regex(struct deep_session *s)
 {
     struct deep_roofs none;
-    struct deep_rates no_rates = {0};
+    const struct hardware no_rates = {0};
     struct err ignored = {0};
     size_t n, used, nccl;
     if (!s->has_trace || deep_roofs_make(s->a, NULL, &no_rates, NULL, &none, &ignored) != ST_OK)

@@ -149,7 +149,8 @@ uint32_t engine_device(const char *device)
     return 0;
 }
 
-enum st engine_check_place(const struct engine *x, const struct plan *settings, struct err *e)
+enum st engine_check_place(const struct engine *x, const struct engine_settings *settings,
+                           const struct hardware *hw, int64_t replicas, struct err *e)
 {
     if (!(x->devices & engine_device(settings->device))) {
         int i = 0;
@@ -159,22 +160,22 @@ enum st engine_check_place(const struct engine *x, const struct plan *settings, 
                 devices[i].words);
         return err_hint(e, "device=%s", devices[i].name);
     }
-    if (x->needs & ENGINE_WEIGHTS && settings->hardware.sms > 0 &&
+    if (x->needs & ENGINE_WEIGHTS && hw->sms > 0 &&
         engine_device(settings->device) == ENGINE_ON_CPU) {
-        const char *id = settings->hardware.id ? settings->hardware.id : "";
+        const char *id = hw->id ? hw->id : "";
         err_set(e, ST_USAGE, "hardware=%s: that is a GPU, and engine %s runs on device=%s", id,
                 x->name, settings->device);
         return err_hint(e, "leave hardware out, or engine=cuda");
     }
-    if (x->max_replicas && settings->cluster.replicas > x->max_replicas)
+    if (x->max_replicas && replicas > x->max_replicas)
         return err_set(e, ST_USAGE, "cluster.replicas: engine %s runs one replica, not %lld",
-                       x->name, (long long)settings->cluster.replicas);
+                       x->name, (long long)replicas);
     return ST_OK;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-enum st engine_plan_host(const struct plan *settings, const struct memory_facts *f,
+enum st engine_plan_host(const struct engine_settings *settings, const struct memory_facts *f,
                          struct engine_plan *out, struct err *e)
 {
     (void)settings;
@@ -188,21 +189,21 @@ enum st engine_plan_host(const struct plan *settings, const struct memory_facts 
     return ST_OK;
 }
 
-enum st engine_memory_unknown(const struct plan *settings, struct err *e)
+enum st engine_memory_unknown(const char *hardware_id, struct err *e)
 {
     err_set(e, ST_USAGE,
             "scheduler.num_blocks: how many KV blocks hardware.id %s holds is not known, nor its "
             "memory",
-            settings->hardware.id ? settings->hardware.id : "(unset)");
+            hardware_id ? hardware_id : "(unset)");
     return err_hint(e, "hardware=NAME takes that group of configs/hardware, with its memory; else "
                        "give hardware.memory_gb or scheduler.num_blocks, or hardware.kv_cache_gb "
                        "of an engine that keeps them in the host's memory");
 }
 
-enum st engine_plan_simulated(const struct plan *settings, const struct memory_facts *f,
+enum st engine_plan_simulated(const struct engine_settings *settings, const struct memory_facts *f,
                               struct engine_plan *out, struct err *e)
 {
     if (f->num_blocks || f->memory_gb > 0 || f->cache_bytes)
         return engine_plan_host(settings, f, out, e);
-    return engine_memory_unknown(settings, e);
+    return engine_memory_unknown(f->hardware_id, e);
 }

@@ -1,9 +1,9 @@
 /* The engines: what engine= accepts.
  *
  * A row says what an engine is called, which commands run it, where it runs and what it needs, how
- * its memory is planned and how it is opened. Error texts and --help list the rows. By name others
- * know an engine only in the conditions of option rows, which say who reads a setting
- * (config/options); tests/conform/engine_test.c holds these to the table.
+ * its memory is planned and how it is opened. Error texts and --help list the rows. Nobody knows an
+ * engine by its name: conditions of option rows ask for what it can do (engine/capabilities.c);
+ * tests/conform/engine_test.c holds these to the table.
  *
  * A command that runs one: engine_for, engine_check_place, plan (how many KV blocks there are and
  * of what type: the scheduler is told before anything is opened), open.
@@ -13,8 +13,8 @@
 #ifndef ENGINE_REGISTRY_H
 #define ENGINE_REGISTRY_H
 
-#include "config/plan.h"
 #include "model/weights.h"
+#include "profile/read/hardware.h"
 #include "serve/clock.h"
 #include "serve/executor.h"
 #include "serve/memory.h"
@@ -31,6 +31,18 @@ enum engine_drive {
 enum { ENGINE_ON_CPU = 1 << 0, ENGINE_ON_CUDA = 1 << 1 };
 enum { ENGINE_WEIGHTS = 1 << 0, ENGINE_PREDICTOR = 1 << 1 };
 
+/* Its settings: device= and engine.*, with rows in engine/options.c. */
+struct engine_settings {
+    const char *device; /* "cpu", "cuda", "cuda:1" */
+    const char *kind;   /* its name in the table */
+    int64_t threads;
+    bool ignore_eos;
+    int idle;  /* 0 spin, 1 sleep */
+    int dtype; /* of engine=cuda: 0 bfloat16, 1 float16, 2 float32 */
+    bool check, fused;
+};
+extern const struct option_section device_options, engine_options;
+
 /* What an engine will hold. */
 struct engine_plan {
     enum dtype dtype; /* of weights, keys and values */
@@ -39,7 +51,7 @@ struct engine_plan {
 
 /* All that an engine is opened for. Borrowed until the executor is closed. */
 struct engine_job {
-    const struct plan *settings; /* of the engine itself, as engine.threads */
+    const struct engine_settings *settings;
     const struct model *model;
     const char *weights_dir; /* folder with safetensors; NULL = random from weights_seed */
     uint64_t weights_seed;
@@ -71,7 +83,7 @@ struct engine {
     int64_t max_tp;       /* likewise */
     bool overlaps;        /* launches a batch while the one before runs, whatever is asked for */
     /* From the model, a device's memory and the settings. ST_USAGE: no room for one request. */
-    enum st (*plan)(const struct plan *settings, const struct memory_facts *f,
+    enum st (*plan)(const struct engine_settings *settings, const struct memory_facts *f,
                     struct engine_plan *out, struct err *e);
     enum st (*open)(const struct engine_job *job, struct executor *out, struct err *e);
     /* Of engines that compute: logits of the first n rows of the batch that was completed last, [n,
@@ -80,7 +92,8 @@ struct engine {
     enum st (*logits)(const struct executor *ex, int64_t n, float *out, struct err *e);
 };
 
-extern const struct engine engine_registry[]; /* by name; ends with name == NULL */
+extern const struct engine engine_registry[];                /* by name; ends with name == NULL */
+extern const struct option_capability engine_capabilities[]; /* what rows of options ask */
 
 const struct engine *engine_find(const char *name); /* NULL = there is none */
 /* The engine of that name, for that command. ST_USAGE lists those that it runs. */
@@ -94,18 +107,19 @@ void engine_help(struct buf *out, enum command c);
 uint32_t engine_device(const char *device);
 /* ST_DEVICE: it does not run on the settings' device. ST_USAGE: nor in so many replicas, or it
  * computes on the CPU and the hardware that is named is a GPU: its run would bear that name. */
-enum st engine_check_place(const struct engine *x, const struct plan *settings, struct err *e);
+enum st engine_check_place(const struct engine *x, const struct engine_settings *settings,
+                           const struct hardware *hw, int64_t replicas, struct err *e);
 
 /* The plan of engines that hold float32 in the host's memory: the blocks that were asked for, else
  * those of the device's memory where that is known (memory_plan), else the same on every machine
  * (memory_plan_host). */
-enum st engine_plan_host(const struct plan *settings, const struct memory_facts *f,
+enum st engine_plan_host(const struct engine_settings *settings, const struct memory_facts *f,
                          struct engine_plan *out, struct err *e);
 /* The plan of simulations: the same, so that a real run and its simulation agree, but nothing is
  * taken for granted of a device: ST_USAGE where none of the settings says what it holds. */
-enum st engine_plan_simulated(const struct plan *settings, const struct memory_facts *f,
+enum st engine_plan_simulated(const struct engine_settings *settings, const struct memory_facts *f,
                               struct engine_plan *out, struct err *e);
 /* Sets that error: ST_USAGE. */
-enum st engine_memory_unknown(const struct plan *settings, struct err *e);
+enum st engine_memory_unknown(const char *hardware_id, struct err *e);
 
 #endif

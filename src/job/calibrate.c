@@ -54,7 +54,7 @@ static enum st take_fraction(const struct job_context *c, const char *path, doub
                              struct plan *p, struct err *e)
 {
     static const char key[] = "scheduler.gpu_memory_utilization";
-    double *have = &p->scheduler.gpu_memory_utilization;
+    double *have = &p->serve.gpu_memory_utilization;
     if (!(stated > 0) || stated == *have)
         return ST_OK;
     if (typed(c, key))
@@ -88,7 +88,7 @@ static enum st take_kv_tokens(const struct job_context *c, const struct job_cali
                               struct err *e)
 {
     const bool alike = !j->m.m.opaque && (!j->m.m.structure || j->m.m.structure->n_attentions == 1);
-    const int64_t size = p->scheduler.block_size, tokens = s->kv_tokens;
+    const int64_t size = p->serve.block_size, tokens = s->kv_tokens;
     if (!tokens || (s->num_blocks && !alike))
         return ST_OK;
     if (s->num_blocks && tokens != s->num_blocks * size) {
@@ -98,7 +98,7 @@ static enum st take_kv_tokens(const struct job_context *c, const struct job_cali
         return err_hint(e, "the log is of another server than the record");
     }
     if (alike && tokens % size == 0)
-        return take(c, path, "scheduler.num_blocks", tokens / size, &p->scheduler.num_blocks, e);
+        return take(c, path, "scheduler.num_blocks", tokens / size, &p->serve.num_blocks, e);
     log_warn("%s states a KV cache of %lld tokens, which is not taken: %s; scheduler.num_blocks "
              "sets it",
              path, (long long)tokens,
@@ -111,13 +111,13 @@ static enum st take_async(const struct job_context *c, const char *path, int sta
                           struct err *e)
 {
     static const char key[] = "scheduler.async_scheduling";
-    const bool on = p->scheduler.async_scheduling != ASYNC_OFF;
+    const bool on = p->serve.async != ASYNC_OFF;
     if (!stated || on == (stated == 2))
         return ST_OK;
     if (typed(c, key))
         return contradicts(path, key, stated == 2 ? "that it is on" : "that it is off",
                            on ? "on" : "off", e);
-    p->scheduler.async_scheduling = stated == 2 ? ASYNC_OVERLAP : ASYNC_OFF;
+    p->serve.async = stated == 2 ? ASYNC_OVERLAP : ASYNC_OFF;
     return ST_OK;
 }
 
@@ -125,7 +125,7 @@ static enum st take_graphs(const struct job_context *c, const char *path, const 
                            struct plan *p, struct err *e)
 {
     static const char key[] = "scheduler.cuda_graphs";
-    const char *have = launching_mode_name((enum launching_mode)p->scheduler.cuda_graphs);
+    const char *have = launching_mode_name(p->serve.launching.mode);
     enum launching_mode mode = LAUNCHING_NONE;
     if (!stated || strcmp(stated, have) == 0)
         return ST_OK;
@@ -136,7 +136,7 @@ static enum st take_graphs(const struct job_context *c, const char *path, const 
     if (mode > LAUNCHING_FULL_AND_PIECEWISE)
         return err_set(e, ST_INPUT, "%s states cudagraph_mode %s, which is not known", path,
                        stated);
-    p->scheduler.cuda_graphs = (int)mode;
+    p->serve.launching.mode = mode;
     return ST_OK;
 }
 
@@ -148,7 +148,7 @@ static enum st settle_logged(const struct job_context *c, const struct job_calib
     TRY(take_kv_tokens(c, j, path, s, p, e));
     TRY(take_async(c, path, s->async, p, e));
     TRY(take_graphs(c, path, s->cuda_graphs, p, e));
-    return take(c, path, "scheduler.graph_tokens", s->graph_tokens, &p->scheduler.graph_tokens, e);
+    return take(c, path, "scheduler.graph_tokens", s->graph_tokens, &p->serve.launching.tokens, e);
 }
 
 /* The plan with what a record states of its server. */
@@ -169,19 +169,19 @@ static enum st settle(const struct job_context *c, const struct job_calibration 
     TRY(take(c, path, "parallel.pp", s->pp, &p->parallel.pp, e));
     if (j->m.m.experts)
         TRY(take(c, path, "parallel.ep", s->ep, &p->parallel.ep, e));
-    TRY(take(c, path, "scheduler.num_blocks", s->num_blocks, &p->scheduler.num_blocks, e));
-    TRY(take(c, path, "scheduler.block_size", s->block_size, &p->scheduler.block_size, e));
+    TRY(take(c, path, "scheduler.num_blocks", s->num_blocks, &p->serve.num_blocks, e));
+    TRY(take(c, path, "scheduler.block_size", s->block_size, &p->serve.block_size, e));
     TRY(take_fraction(c, path, s->gpu_memory_utilization, p, e));
-    TRY(take(c, path, "scheduler.token_budget", s->token_budget, &p->scheduler.token_budget, e));
-    TRY(take(c, path, "scheduler.batch_cap", s->batch_cap, &p->scheduler.batch_cap, e));
-    TRY(take(c, path, "scheduler.max_model_len", s->max_model_len, &p->scheduler.max_model_len, e));
+    TRY(take(c, path, "scheduler.token_budget", s->token_budget, &p->serve.token_budget, e));
+    TRY(take(c, path, "scheduler.batch_cap", s->batch_cap, &p->serve.batch_cap, e));
+    TRY(take(c, path, "scheduler.max_model_len", s->max_model_len, &p->serve.max_model_len, e));
     TRY(settle_logged(c, j, logged, s, p, e));
-    if (s->prefix_caching < 0 || (s->prefix_caching == 1) == p->scheduler.prefix_caching)
+    if (s->prefix_caching < 0 || (s->prefix_caching == 1) == p->serve.prefix_caching)
         return ST_OK;
     if (typed(c, "scheduler.prefix_caching"))
         return contradicts(path, "scheduler.prefix_caching", s->prefix_caching ? "true" : "false",
-                           p->scheduler.prefix_caching ? "true" : "false", e);
-    p->scheduler.prefix_caching = s->prefix_caching == 1;
+                           p->serve.prefix_caching ? "true" : "false", e);
+    p->serve.prefix_caching = s->prefix_caching == 1;
     return ST_OK;
 }
 
@@ -222,7 +222,7 @@ static enum st set_up(const struct job_context *c, const struct plan *p, struct 
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static enum st load_all(const struct job_context *c, const struct option_list *paths,
+static enum st load_all(const struct job_context *c, const struct texts *paths,
                         const struct key_spans *spans, struct observed **out, struct err *e)
 {
     *out = arena_array(c->a, struct observed, paths->n);
@@ -234,7 +234,7 @@ static enum st load_all(const struct job_context *c, const struct option_list *p
 /* Logs of the runs that are fitted. */
 static enum st take_logs(const struct job_context *c, struct job_calibration *j, struct err *e)
 {
-    const struct option_list *logs = &c->plan->calibrate.iteration_log;
+    const struct texts *logs = &c->plan->calibrate.iteration_log;
     if (logs->n > c->plan->calibrate.from.n)
         return err_set(e, ST_USAGE, "calibrate.iteration_log: %zu logs for %zu runs", logs->n,
                        c->plan->calibrate.from.n);
@@ -251,7 +251,7 @@ static enum st take_logs(const struct job_context *c, struct job_calibration *j,
 static enum st take_server_logs(const struct job_context *c, struct job_calibration *j,
                                 struct err *e)
 {
-    const struct option_list *logs = &c->plan->calibrate.server_log;
+    const struct texts *logs = &c->plan->calibrate.server_log;
     const size_t n = c->plan->calibrate.from.n;
     if (logs->n > n)
         return err_set(e, ST_USAGE, "calibrate.server_log: %zu logs for %zu runs", logs->n, n);
@@ -269,7 +269,7 @@ static enum st take_server_logs(const struct job_context *c, struct job_calibrat
 /* Stages that were not asked for are left out of the fit. */
 static enum st choose_stages(const struct job_context *c, struct calibrate_input *in, struct err *e)
 {
-    const struct option_list *wanted = &c->plan->calibrate.stages;
+    const struct texts *wanted = &c->plan->calibrate.stages;
     size_t found = 0;
     for (size_t i = 0; wanted->n && i < in->n; i++) {
         struct calibrate_stage *s = &in->stages[i];
@@ -495,19 +495,19 @@ static struct node *settings_node(struct arena *a, const struct plan *p,
     struct node *n = node_new(a, NODE_MAP);
     put_sizes(a, p, n);
     node_put(a, n, "scheduler.policy", node_str(a, s->policy));
-    if (p->scheduler.token_budget)
-        node_put(a, n, "scheduler.token_budget", node_int(a, p->scheduler.token_budget));
-    node_put(a, n, "scheduler.batch_cap", node_int(a, p->scheduler.batch_cap));
-    node_put(a, n, "scheduler.block_size", node_int(a, p->scheduler.block_size));
+    if (p->serve.token_budget)
+        node_put(a, n, "scheduler.token_budget", node_int(a, p->serve.token_budget));
+    node_put(a, n, "scheduler.batch_cap", node_int(a, p->serve.batch_cap));
+    node_put(a, n, "scheduler.block_size", node_int(a, p->serve.block_size));
     node_put(a, n, "scheduler.prefix_caching", node_bool(a, s->prefix_caching));
     node_put(a, n, "scheduler.async_scheduling",
              node_str(a, s->async == ASYNC_OFF      ? "off"
                          : s->async == ASYNC_SERIAL ? "serial"
                                                     : "overlap"));
     node_put(a, n, "scheduler.cuda_graphs",
-             node_str(a, launching_mode_name((enum launching_mode)p->scheduler.cuda_graphs)));
-    if (p->scheduler.graph_tokens)
-        node_put(a, n, "scheduler.graph_tokens", node_int(a, p->scheduler.graph_tokens));
+             node_str(a, launching_mode_name(p->serve.launching.mode)));
+    if (p->serve.launching.tokens)
+        node_put(a, n, "scheduler.graph_tokens", node_int(a, p->serve.launching.tokens));
     return n;
 }
 

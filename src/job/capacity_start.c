@@ -21,7 +21,7 @@ static enum st predicted(const struct job_context *of, double *rate, const char 
         if (i > 0 && !job_probe_follows_rate(of))
             break;
         if (i > 0)
-            plan.workload.num_requests = job_probe_requests(of->plan, *rate);
+            plan.workload.make.num_requests = job_probe_requests(of->plan, *rate);
         TRY(job_probe_open(&c, &probe, e));
         struct capacity_params params =
             job_capacity_params(&plan, &probe.slo, probe.one_draw, true);

@@ -5,11 +5,12 @@
 #include <signal.h>
 
 #include "config/config.h"
+#include "job/plan.h"
 
 struct job_context {
     struct arena *a; /* of this job */
     const struct config *config;
-    const struct plan *plan;        /* &config->plan */
+    const struct plan *plan;        /* config->plan */
     const struct config_args *args; /* source of config, to load variants of it */
     const char *const *words; /* positional words after the command: `model init` -> {"init"} */
     size_t n_words;

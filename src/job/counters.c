@@ -112,7 +112,7 @@ struct run_counters *run_counters_of(const struct job_context *c, const struct j
     k->has_energy = n->energy_j > 0;
     if (k->has_energy && r->predictor)
         k->idle_energy_j =
-            predictor_idle_j(r->predictor, c->plan->cluster.replicas, n->busy_s, n->end_s);
+            predictor_idle_j(r->predictor, c->plan->serve.replicas, n->busy_s, n->end_s);
     k->energy_j = n->energy_j + k->idle_energy_j;
     k->energy_s = n->end_s;
     if (measured) {

@@ -21,7 +21,7 @@ enum st job_engine_open(const struct job_context *c, const struct job_engine *ho
 {
     const struct engine *x = how->engine;
     const struct engine_job job = {
-        .settings = c->plan,
+        .settings = &c->plan->engine,
         .model = &how->m->m,
         .weights_dir = how->m->weights_dir,
         .weights_seed = how->m->weights_seed,

@@ -17,7 +17,7 @@ static enum st check_settings(const struct plan *settings, const struct model *m
 {
     struct plan p = *settings;
     struct serve_params serve;
-    p.scheduler.num_blocks = INT32_MAX; /* nothing is planned */
+    p.serve.num_blocks = INT32_MAX; /* nothing is planned */
     TRY(job_serve_params(&p, m, NULL, &serve, NULL, e));
     complete(&serve);
     return serve_check_params(&serve, e);
@@ -48,7 +48,7 @@ static enum st plan_for(const struct fit_question *q, int64_t tokens, struct fit
     struct plan p = *q->settings;
     struct serve_params serve;
     struct engine_plan plan = {0};
-    p.scheduler.max_model_len = tokens;
+    p.serve.max_model_len = tokens;
     const enum st st = job_serve_params(&p, q->m, NULL, &serve, &plan, e);
     out->plan = plan.memory;
     if (st != ST_OK)
@@ -74,7 +74,7 @@ static int64_t held_by(const struct fit_question *q, const struct fit_row *row, 
     struct serve_params serve;
     struct engine_plan plan;
     struct err ignored = {0};
-    p.scheduler.max_model_len = row->longest;
+    p.serve.max_model_len = row->longest;
     if (job_serve_params(&p, q->m, NULL, &serve, &plan, &ignored) != ST_OK)
         return good;
     while (bad - good > 1) {
@@ -117,7 +117,7 @@ static void set_reason(struct arena *a, struct fit_row *out, const struct err *e
 
 static enum st plan_row(const struct fit_question *q, struct fit_row *out, struct err *e)
 {
-    const int64_t asked = q->settings->scheduler.max_model_len, own = q->m->max_positions;
+    const int64_t asked = q->settings->serve.max_model_len, own = q->m->max_positions;
     const int64_t most = asked ? asked : own;
     if (most < 1)
         return err_hint(
@@ -142,7 +142,7 @@ enum st job_fit(const struct job_context *c, const struct job_model *m, const in
                             .pp = p->parallel.pp,
                             .ep = p->parallel.ep,
                             .node_gpus = p->hardware.gpus_per_node,
-                            .block_size = p->scheduler.block_size,
+                            .block_size = p->serve.block_size,
                             .sequences = arena_array(c->a, int64_t, n)};
     out->devices = shard_devices(out->tp, out->ep) * out->pp;
     out->over_nodes = out->node_gpus > 0 && out->tp > out->node_gpus;

@@ -9,7 +9,7 @@ enum { MOST_WORDS = 8 };
 static enum st split(const struct job_context *c, const char *words[MOST_WORDS], size_t *n,
                      struct err *e)
 {
-    const struct option_list *given = &c->plan->goodput;
+    const struct texts *given = &c->plan->goodput;
     for (size_t i = 0; i < given->n; i++)
         for (const char *p = given->items[i]; *p;) {
             size_t len = strcspn(p, " ");

@@ -195,8 +195,8 @@ enum st job_model_described(const struct job_context *c, struct job_model *out, 
 const char *job_answer_tokenizer(const struct job_context *c, const struct job_model *m)
 {
     static const char group[] = "model=";
-    if (c->plan->client.tokenizer)
-        return c->plan->client.tokenizer;
+    if (c->plan->client.counter_id)
+        return c->plan->client.counter_id;
     bool named = config_origin(c->config, "model.tokenizer") == ORIGIN_COMMAND_LINE ||
                  config_origin(c->config, "model.ref") == ORIGIN_COMMAND_LINE;
     for (size_t i = 0; i < c->config->n_overrides; i++)
@@ -225,24 +225,19 @@ uint64_t job_prompts_seed(const struct plan *p)
 
 struct workload_params job_arrivals(const struct plan *p)
 {
-    return (struct workload_params){
-        .seed = (uint64_t)p->seed,
-        .arrival_kind = p->workload.arrival.kind,
-        .rate = p->workload.arrival.rate,
-        .burstiness = p->workload.arrival.burstiness,
-        .inter_arrival_ns = p->workload.arrival.inter_arrival_ns,
-        .arrival_trace = p->workload.arrival.trace,
-    };
+    struct workload_params w = p->workload.make;
+    w.seed = (uint64_t)p->seed;
+    return w;
 }
 
 enum st job_stages(const struct job_context *c, struct workload_params *w, struct err *e)
 {
     const struct plan *p = c->plan;
-    const struct option_list *given = &p->workload.arrival.stages;
+    const struct texts *given = &p->workload.rate_stages;
     struct rate_stage *ramp;
-    if (p->workload.arrival.ramp_s > 0) {
+    if (p->workload.ramp_s > 0) {
         ramp = arena_one(c->a, struct rate_stage);
-        *ramp = (struct rate_stage){p->workload.arrival.ramp_s, 0, w->rate};
+        *ramp = (struct rate_stage){p->workload.ramp_s, 0, w->rate};
         w->stages = ramp;
         w->n_stages = 1;
         return ST_OK;
@@ -257,10 +252,9 @@ enum st job_stages(const struct job_context *c, struct workload_params *w, struc
 static enum st get_concurrency(const struct job_context *c, struct workload *w, struct err *e)
 {
     const struct plan *p = c->plan;
-    const struct option_list *stages = &p->workload.concurrency_stages;
+    const struct texts *stages = &p->workload.concurrency_stages;
     if (stages->n)
-        return concurrency_parse(c->a, (const char *const *)stages->items, stages->n,
-                                 &w->concurrency, e);
+        return concurrency_parse(c->a, stages->items, stages->n, &w->concurrency, e);
     if (p->workload.concurrency)
         w->concurrency =
             concurrency_of(c->a, p->workload.concurrency, p->workload.concurrency_ramp_s);
@@ -283,9 +277,9 @@ static enum st make_workload(const struct job_context *c, const struct job_model
     if (p->workload.prompts && out->n_prompts == 0)
         return err_set(e, ST_INPUT, "%s has no prompts", p->workload.prompts);
     bool asked = config_origin(c->config, "workload.lengths.kind") == ORIGIN_COMMAND_LINE;
-    if (p->workload.lengths.kind == LENGTHS_TOKENIZER && (m->tokenizer || asked))
+    if (p->workload.make.lengths_kind == LENGTHS_TOKENIZER && (m->tokenizer || asked))
         TRY(job_tokenizer(m, "workload.lengths.kind=tokenizer", &out->tokenizer, e));
-    else if (p->workload.lengths.kind == LENGTHS_TOKENIZER)
+    else if (p->workload.make.lengths_kind == LENGTHS_TOKENIZER)
         say(c, out,
             arena_printf(c->a,
                          "model %s has no tokenizer: a prompt is taken to have a token for each %d "
@@ -296,28 +290,9 @@ static enum st make_workload(const struct job_context *c, const struct job_model
         w.arrival_kind = ARRIVAL_STATIC; /* what starts when is decided as it runs */
     else
         TRY(job_stages(c, &w, e));
-    w.num_requests = p->workload.num_requests;
-    w.duration_s = p->workload.duration_s;
     if (w.duration_s > 0 && /* a group's number of requests does not limit an explicit duration */
         config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE)
         w.num_requests = 0;
-    w.prefill_stddev = p->workload.lengths.prefill_stddev;
-    w.decode_stddev = p->workload.lengths.decode_stddev;
-    w.prefix_groups = p->workload.prefix.groups;
-    w.prefix_tokens = p->workload.prefix.tokens;
-    w.session_turns = p->workload.session.turns;
-    w.session_max_turns = p->workload.session.max_turns;
-    w.think_kind = p->workload.session.think_kind;
-    w.think_s = p->workload.session.think_s;
-    w.think_stddev_s = p->workload.session.think_stddev_s;
-    w.lengths_kind = p->workload.lengths.kind;
-    w.prefill_tokens = p->workload.lengths.prefill_tokens;
-    w.decode_tokens = p->workload.lengths.decode_tokens;
-    w.min_tokens = p->workload.lengths.min_tokens;
-    w.max_tokens = p->workload.lengths.max_tokens;
-    w.zipf_theta = p->workload.lengths.zipf_theta;
-    w.prefill_decode_ratio = p->workload.lengths.prefill_decode_ratio;
-    w.lengths_trace = p->workload.lengths.trace;
     w.prompts = out->prompts;
     w.n_prompts = out->n_prompts;
     w.tokenizer = out->tokenizer;
@@ -400,14 +375,14 @@ static enum st check_launching(const struct plan *p, const struct launching *l, 
         err_set(e, ST_USAGE,
                 "scheduler.graph_tokens: scheduler.policy=%s does not say which "
                 "batches are CUDA graphs",
-                p->scheduler.policy);
+                p->serve.policy);
         return err_hint(e, "scheduler.cuda_graphs=full_and_piecewise, or another of its values");
     }
     if (l->mode != LAUNCHING_UNTOLD && l->mode != LAUNCHING_NONE && l->tokens == 0) {
         err_set(e, ST_USAGE,
                 "scheduler.graph_tokens: not set: scheduler.policy=%s does not say "
                 "how large a batch is captured as a CUDA graph",
-                p->scheduler.policy);
+                p->serve.policy);
         return err_hint(e, "scheduler.graph_tokens=TOKENS: as the engine was started");
     }
     return ST_OK;
@@ -426,25 +401,16 @@ static enum st engine_defaults(const struct plan *p, struct serve_params *out, s
     return check_launching(p, &out->launching, e);
 }
 
-static struct launching stated_launching(const struct plan *p)
-{
-    return (struct launching){.mode = (enum launching_mode)p->scheduler.cuda_graphs,
-                              .tokens = p->scheduler.graph_tokens};
-}
-
 static int64_t longest_sequence(const struct plan *p, const struct model *m)
 {
-    return p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions;
+    return p->serve.max_model_len ? p->serve.max_model_len : m->max_positions;
 }
 
 enum st job_launching(const struct plan *p, const struct model *m, struct launching *out,
                       struct err *e)
 {
-    struct serve_params s = {.policy = p->scheduler.policy,
-                             .batch_cap = p->scheduler.batch_cap,
-                             .token_budget = p->scheduler.token_budget,
-                             .max_model_len = longest_sequence(p, m),
-                             .launching = stated_launching(p)};
+    struct serve_params s = p->serve;
+    s.max_model_len = longest_sequence(p, m);
     TRY(engine_defaults(p, &s, e));
     *out = s.launching;
     return ST_OK;
@@ -454,42 +420,20 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
                          struct serve_params *out, struct engine_plan *plan, struct err *e)
 {
     struct engine_plan unread;
-    if (m->opaque && !p->scheduler.max_model_len)
+    if (m->opaque && !p->serve.max_model_len)
         return err_hint((err_set(e, ST_USAGE,
                                  "scheduler.max_model_len: not set: the sizes of model %s hold no "
                                  "longest sequence",
                                  m->name),
                          e),
                         "scheduler.max_model_len=TOKENS: as its server was started with");
-    *out = (struct serve_params){
-        .policy = p->scheduler.policy,
-        .router = p->cluster.router,
-        .replicas = (int32_t)p->cluster.replicas,
-        .batch_cap = p->scheduler.batch_cap,
-        .token_budget = p->scheduler.token_budget,
-        .chunk_size = p->scheduler.chunk_size,
-        .max_tokens_in_batch = p->scheduler.max_tokens_in_batch,
-        .max_waiting_iters = p->scheduler.max_waiting_iters,
-        .prefix_tokens = p->cluster.prefix_tokens,
-        .block_size = p->scheduler.block_size,
-        .watermark = p->scheduler.watermark,
-        .prefix_caching = p->scheduler.prefix_caching,
-        .reserve_full_prompt = p->scheduler.reserve_full_prompt,
-        .long_prefill_token_threshold = p->scheduler.long_prefill_token_threshold,
-        .async = (enum serve_async)p->scheduler.async_scheduling,
-        .draft_tokens = p->speculation.draft_tokens,
-        .acceptance = p->speculation.acceptance,
-        .prefill_replicas = (int32_t)p->cluster.prefill_replicas,
-        .kv_bandwidth = p->cluster.kv_bandwidth_gb_s * 1e9,
-        .kv_latency_s = p->cluster.kv_latency_s,
-        .kv_bytes_per_token = model_kv_bytes(m),
-        .spans = model_spans(m),
-        .launching = stated_launching(p),
-        .max_model_len = longest_sequence(p, m),
-        .seed = (uint64_t)p->seed,
-        .warmup_requests = p->workload.warmup_requests,
-        .emit_tokens = p->output.tokens == OUTPUT_FULL,
-    };
+    *out = p->serve;
+    out->kv_bytes_per_token = model_kv_bytes(m);
+    out->spans = model_spans(m);
+    out->max_model_len = longest_sequence(p, m);
+    out->seed = (uint64_t)p->seed;
+    out->warmup_requests = p->workload.warmup_requests;
+    out->emit_tokens = p->output.tokens == OUTPUT_FULL;
     TRY(engine_defaults(p, out, e));
     TRY(job_memory(p, m, engine, out, plan ? plan : &unread, e));
     cap_each_stage(p, out);
@@ -500,7 +444,7 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
 
 const char *job_left_out(const struct plan *p, const struct engine *engine)
 {
-    if (!engine || engine->needs & ENGINE_PREDICTOR || p->scheduler.async_scheduling == ASYNC_OFF)
+    if (!engine || engine->needs & ENGINE_PREDICTOR || p->serve.async == ASYNC_OFF)
         return NULL;
     if (engine->overlaps)
         return "scheduler.async_scheduling: this engine launches a batch while the one before "
@@ -533,13 +477,13 @@ struct bundle_key job_bundle_key(const struct job_context *c, const struct job_m
         .hardware = p->hardware.id,
         .model_name = m->m.name,
         .hub_name = m->hub,
-        .network_device = p->network_device,
+        .network_device = p->hardware.network_device,
         .network_chosen = config_origin(c->config, "network_device") == ORIGIN_COMMAND_LINE,
         .model = &m->m,
         .tp = p->parallel.tp,
         .pp = p->parallel.pp,
         .ep = p->parallel.ep,
-        .block_size = p->predictor.block_size ? p->predictor.block_size : p->scheduler.block_size,
+        .block_size = p->predictor.block_size ? p->predictor.block_size : p->serve.block_size,
     };
     if (takes_shipped(c, key))
         key.root = p->hardware.profile_root;
@@ -554,7 +498,7 @@ struct run_meta job_meta(const struct job_context *c, const struct artifact *art
         .run_id = id,
         .run_type = type,
         .hardware_id = c->plan->hardware.id,
-        .device = c->plan->device,
+        .device = c->plan->engine.device,
         .started_wall_ns = art ? art->started_wall_ns : now_ns,
         .ended_wall_ns = now_ns,
         .params = c->config->tree,

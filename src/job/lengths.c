@@ -3,8 +3,8 @@
 bool job_lengths_has(const struct plan *p, int64_t times)
 {
     const double most = 1e8; /* requests in memory */
-    const double once =
-        p->workload.duration_s > 0 ? p->workload.duration_s : (double)p->workload.num_requests;
+    const double once = p->workload.make.duration_s > 0 ? p->workload.make.duration_s
+                                                        : (double)p->workload.make.num_requests;
     return !job_is_stretched(p) && once > 0 && once * (double)times <= most;
 }
 
@@ -15,8 +15,8 @@ enum st job_lengths_open(struct job_lengths *l, int64_t times, struct err *e)
     if (l->open && l->times == times)
         return ST_OK;
     job_lengths_close(l);
-    plan->workload.num_requests *= times;
-    plan->workload.duration_s *= (double)times; /* at a mean rate of 1 request/s */
+    plan->workload.make.num_requests *= times;
+    plan->workload.make.duration_s *= (double)times; /* at a mean rate of 1 request/s */
     c->plan = plan;
     TRY(job_probe_open(c, &l->probe, e));
     l->open = true;

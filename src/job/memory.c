@@ -50,9 +50,10 @@ int64_t job_kv_tokens(const struct plan *p, const struct serve_params *s)
 static struct memory_facts facts(const struct plan *p, const struct model *m,
                                  const struct sched_ops *sched, const struct serve_params *s)
 {
-    const double used = p->scheduler.gpu_memory_utilization;
+    const double used = p->serve.gpu_memory_utilization;
     return (struct memory_facts){
-        .rule = (enum memory_rule)p->scheduler.memory_plan,
+        .rule = p->serve.memory_plan,
+        .hardware_id = p->hardware.id,
         .memory_gb = p->hardware.memory_gb,
         .reserved_gb = p->hardware.reserved_gb,
         .margin = p->hardware.memory_margin,
@@ -67,7 +68,7 @@ static struct memory_facts facts(const struct plan *p, const struct model *m,
         .batch_cap = s->batch_cap,
         .batch_tokens = sched ? sched->max_batch_tokens(s, s->max_model_len) : 0,
         .in_flight = in_flight_tokens(p, s),
-        .num_blocks = p->scheduler.num_blocks,
+        .num_blocks = p->serve.num_blocks,
         .cache_bytes = (int64_t)(p->hardware.kv_cache_gb * (INT64_C(1) << 30)),
     };
 }
@@ -89,7 +90,7 @@ static bool is_family(const struct model *m, const char *a, const char *b)
  * config.py, GlmMoeDsaForCausalLM), DeepSeek V4's everywhere (models/deepseek_v4/attention.py). */
 const char *job_memory_fp8(struct arena *a, const struct plan *p, const struct model *m)
 {
-    const struct sched_ops *sched = p->scheduler.policy ? sched_find(p->scheduler.policy) : NULL;
+    const struct sched_ops *sched = p->serve.policy ? sched_find(p->serve.policy) : NULL;
     const bool glm = is_family(m, "glm_moe_dsa", "glm5_next_text") &&
                      (int)p->hardware.compute_capability == 10 && !p->model.kv_dtype;
     if (m->kv == PRECISION_FP8 || !sched || !(sched->traits & SCHED_KV_GROUPS) ||
@@ -117,7 +118,7 @@ static enum st make_groups(struct arena *a, const struct plan *p, const struct m
                                     .max_model_len =
                                         s->max_model_len ? s->max_model_len : INT32_MAX,
                                     .prefix_caching = s->prefix_caching,
-                                    .hybrid = p->scheduler.hybrid_kv_cache,
+                                    .hybrid = p->serve.hybrid_kv_cache,
                                     .keeps_all = !tables};
     structure_shard(m->structure, at_least_one(p->parallel.tp), &shard);
     TRY(kv_groups_make(a, m->name, &shard, &set, out, e));
@@ -137,7 +138,7 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
     const struct sched_ops *sched = s->policy ? sched_find(s->policy) : NULL;
     const bool computes = engine && !(engine->needs & ENGINE_PREDICTOR);
     const bool vidur =
-        p->scheduler.memory_plan == MEMORY_VIDUR && !(sched && sched->traits & SCHED_KV_GROUPS);
+        p->serve.memory_plan == MEMORY_VIDUR && !(sched && sched->traits & SCHED_KV_GROUPS);
     struct memory_facts f = facts(p, m, sched, s);
     struct kv_groups groups = {0};
     struct arena *a = arena_new();
@@ -145,7 +146,7 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
     if (m->layered && !vidur) { /* Vidur's planner counts requests */
         st = make_groups(a, p, m, computes, sched, s, &groups, e);
         f.groups = &groups;
-        if (st == ST_OK && p->scheduler.memory_plan == MEMORY_VIDUR && !kv_groups_plain(&groups))
+        if (st == ST_OK && p->serve.memory_plan == MEMORY_VIDUR && !kv_groups_plain(&groups))
             st = err_hint((err_set(e, ST_USAGE,
                                    "scheduler.memory_plan: vidur counts blocks of all layers, and "
                                    "model %s has KV groups with blocks of their own under %s",
@@ -154,14 +155,14 @@ enum st job_memory(const struct plan *p, const struct model *m, const struct eng
                           "scheduler.memory_plan=vllm counts those");
     }
     if (st == ST_OK)
-        st = (engine ? engine->plan : engine_plan_simulated)(p, &f, plan, e);
+        st = (engine ? engine->plan : engine_plan_simulated)(&p->engine, &f, plan, e);
     arena_free(&a);
     TRY(st);
     groups.pages = NULL;
     if (!kv_groups_plain(&groups))
         s->kv_groups = groups;
     s->num_blocks = plan->memory.num_blocks;
-    bool planned = p->scheduler.num_blocks == 0 && p->hardware.memory_gb > 0;
+    bool planned = p->serve.num_blocks == 0 && p->hardware.memory_gb > 0;
     if (sched && sched->traits & SCHED_NULL_BLOCK && planned && s->num_blocks > 1)
         s->num_blocks--;
     if (sched && sched->traits & SCHED_PLANNED_BATCH && plan->memory.max_batch < s->batch_cap)
@@ -182,11 +183,12 @@ enum st job_memory_known(const struct job_context *c, const struct bundle *bundl
 {
     const struct plan *p = c->plan;
     const char *id = p->hardware.id;
-    if (p->scheduler.num_blocks || p->hardware.memory_gb > 0 ||
+    if (p->serve.num_blocks || p->hardware.memory_gb > 0 ||
         config_origin(c->config, "hardware.kv_cache_gb") == ORIGIN_COMMAND_LINE)
         return ST_OK;
-    return (id && strcmp(id, "cpu") == 0) || profiled_on_cpu(bundle) ? ST_OK
-                                                                     : engine_memory_unknown(p, e);
+    return (id && strcmp(id, "cpu") == 0) || profiled_on_cpu(bundle)
+               ? ST_OK
+               : engine_memory_unknown(p->hardware.id, e);
 }
 
 static void add(struct arena *a, struct node *out, const char *key, double bytes)
@@ -200,9 +202,9 @@ void job_memory_meta(struct arena *a, const struct plan *p, const struct memory_
 {
     static const char *const rules[] = {[MEMORY_VIDUR] = "vidur", [MEMORY_VLLM] = "vllm"};
     struct node *out = node_new(a, NODE_MAP);
-    if (p->scheduler.num_blocks || !(p->hardware.memory_gb > 0))
+    if (p->serve.num_blocks || !(p->hardware.memory_gb > 0))
         return;
-    node_set(a, out, SV("rule"), node_str(a, rules[p->scheduler.memory_plan]));
+    node_set(a, out, SV("rule"), node_str(a, rules[p->serve.memory_plan]));
     add(a, out, "usable_bytes", m->usable_bytes);
     add(a, out, "weight_bytes", m->weight_bytes);
     add(a, out, "activation_bytes", m->activation_bytes);

@@ -116,7 +116,7 @@ enum st job_monte_carlo(void *self, const struct artifact *art, struct node *ext
         .ops = j->ops,
         .serve = &j->serve,
         .workload = {j, same_workload},
-        .draft_cost = p->speculation.draft_cost,
+        .draft_cost = p->serve.draft_cost,
         .seed = (uint64_t)p->seed,
         .replicas = p->sim.replicas_mc,
         .workers = p->cores ? p->cores : launch_cores(),

@@ -185,7 +185,7 @@ static struct node *meta_node(struct passes_job *j)
     struct node *m = node_new(c->a, NODE_MAP);
     struct run_meta facts = job_meta(c, NULL, c->plan->hardware.id, "vidur_profile");
     facts.params = NULL;
-    node_put(c->a, m, "device", node_str(c->a, c->plan->device));
+    node_put(c->a, m, "device", node_str(c->a, c->plan->engine.device));
     node_put(c->a, m, "worker", worker_meta(c->a, j->worker));
     node_put(c->a, m, "provenance", run_meta_node(c->a, &facts));
     node_put(c->a, m, "config", node_copy(c->a, c->config->tree));

@@ -24,8 +24,8 @@ static struct meter_params meter_params_of(const struct plan *plan, enum job_pow
                               .sampler = plan->energy.sampler,
                               .interval_s = plan->energy.interval_s,
                               .own = of == JOB_POWER_OWN};
-    if (plan->device && engine_device(plan->device) == ENGINE_ON_CUDA)
-        cuda_ordinal(plan->device, &mp.gpu);
+    if (plan->engine.device && engine_device(plan->engine.device) == ENGINE_ON_CUDA)
+        cuda_ordinal(plan->engine.device, &mp.gpu);
     return mp;
 }
 

@@ -99,7 +99,7 @@ static enum st read_parameters(const struct job_context *c, const struct predict
 
 static enum st check_verifies(const struct plan *p, const struct predictor_ops *ops, struct err *e)
 {
-    if (!p->speculation.draft_tokens || ops->verifies)
+    if (!p->serve.draft_tokens || ops->verifies)
         return ST_OK;
     return err_set(e, ST_USAGE,
                    "speculation.draft_tokens: predictor %s knows no rows that verify drafts",
@@ -130,15 +130,15 @@ enum st job_predictor(const struct job_context *c, const struct job_model *m,
     TRY(job_memory_known(c, params->bundle, e));
     TRY(read_parameters(c, ops, params, e));
     TRY(check_verifies(p, ops, e));
-    if (p->speculation.draft_tokens && !node_path(c->config->tree, "speculation.acceptance")) {
+    if (p->serve.draft_tokens && !node_path(c->config->tree, "speculation.acceptance")) {
         err_set(e, ST_USAGE, "speculation.draft_tokens: how many drafts are accepted is not known");
         return err_hint(e, "speculation.acceptance=0.7 accepts each, after those before it, with "
                            "that probability");
     }
     TRY(predictor_open(c->a, ops, params, out, e));
     TRY(check_verifies(p, out->ops, e)); /* what the bundle holds */
-    if (p->speculation.draft_tokens)
-        *out = predictor_drafting(c->a, out, p->speculation.draft_cost);
+    if (p->serve.draft_tokens)
+        *out = predictor_drafting(c->a, out, p->serve.draft_cost);
     return ST_OK;
 }
 
@@ -192,7 +192,7 @@ const char *job_predictor_warning(const struct job_context *c,
     const struct plan *p = c->plan;
     const bool lacks_host = params->bundle && p->sim.host_overhead && !params->host_overhead;
     const bool lacks_draft =
-        p->speculation.draft_tokens && !p->scheduler.num_blocks && p->hardware.memory_gb > 0;
+        p->serve.draft_tokens && !p->serve.num_blocks && p->hardware.memory_gb > 0;
     if (lacks_host && lacks_draft)
         return arena_printf(c->a, "%s; %s", no_host, draft);
     return lacks_host ? no_host : lacks_draft ? draft : NULL;
@@ -265,12 +265,11 @@ enum st job_predictor_blocks(const struct job_context *c, const struct predictor
 {
     struct plan whole = *c->plan;
     struct serve_params again;
-    if (serve->kv_groups.n == 0 || !whole.scheduler.hybrid_kv_cache ||
-        !keeps_every_block(c, params))
+    if (serve->kv_groups.n == 0 || !whole.serve.hybrid_kv_cache || !keeps_every_block(c, params))
         return ST_OK;
     log_info("the bundle was measured on an engine that keeps every block of every layer: so does "
              "this one; scheduler.hybrid_kv_cache=true frees those behind windows");
-    whole.scheduler.hybrid_kv_cache = false;
+    whole.serve.hybrid_kv_cache = false;
     TRY(job_serve_params(&whole, params->model, NULL, &again, plan, e));
     serve->kv_groups = again.kv_groups;
     serve->num_blocks = again.num_blocks;

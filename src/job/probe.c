@@ -42,14 +42,14 @@ static enum st refuse_following(const struct workload *w, struct err *e)
 enum st job_probe_workload(const struct job_context *c, const struct job_model *m,
                            struct job_workload *out, int32_t ***ids, struct err *e)
 {
-    bool want = c->plan->scheduler.prefix_caching && m->tokenizer;
+    bool want = c->plan->serve.prefix_caching && m->tokenizer;
     TRY(job_workload(c, m, want, out, e));
     return want && out->tokenizer ? job_prompt_ids(c, m, out, ids, e) : ST_OK;
 }
 
 bool job_is_stretched(const struct plan *p)
 {
-    return is_given(p) || p->workload.arrival.kind == ARRIVAL_TRACE;
+    return is_given(p) || p->workload.make.arrival_kind == ARRIVAL_TRACE;
 }
 
 enum st job_unit_workload(const struct job_context *of, const struct job_model *m, struct arena *a,
@@ -58,8 +58,8 @@ enum st job_unit_workload(const struct job_context *of, const struct job_model *
     struct plan plan = *of->plan;
     struct job_context c = *of;
     plan.seed = (int64_t)seed;
-    plan.workload.arrival.rate = 1;
-    plan.workload.arrival.inter_arrival_ns = 0;
+    plan.workload.make.rate = 1;
+    plan.workload.make.inter_arrival_ns = 0;
     c.plan = &plan;
     c.a = a;
     enum st st = ids ? job_probe_workload(&c, m, out, ids, e) : job_workload(&c, m, false, out, e);
@@ -78,7 +78,7 @@ enum st job_capacity_check(const struct job_context *c, struct slo *slo, bool *o
     const struct plan *p = c->plan;
     *one_draw = is_given(p);
     TRY(slo_parse(p->slo.items, p->slo.n, p->slo_fraction, slo, e));
-    if (!is_given(p) && p->workload.arrival.kind == ARRIVAL_STATIC) {
+    if (!is_given(p) && p->workload.make.arrival_kind == ARRIVAL_STATIC) {
         err_set(e, ST_USAGE, "workload.arrival.kind=static has no rate to search for");
         return err_hint(e, "workload.arrival.kind=poisson");
     }

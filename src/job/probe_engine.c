@@ -27,14 +27,14 @@ static enum st unit_workload(struct job_engine_probe *p, uint64_t seed, struct e
 
 bool job_probe_follows_rate(const struct job_context *c)
 {
-    return !job_is_stretched(c->plan) && c->plan->workload.num_requests > 0 &&
+    return !job_is_stretched(c->plan) && c->plan->workload.make.num_requests > 0 &&
            config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE;
 }
 
 int64_t job_probe_requests(const struct plan *p, double rate)
 {
     double n = ceil(rate * p->capacity.probe_s);
-    int64_t most = p->workload.num_requests;
+    int64_t most = p->workload.make.num_requests;
     int64_t least = most < LEAST_REQUESTS ? most : LEAST_REQUESTS;
     return n >= (double)most ? most : n <= (double)least ? least : (int64_t)n;
 }

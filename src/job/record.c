@@ -70,7 +70,7 @@ enum st record_open(const struct artifact *art, const struct record_params *p, s
                                   .iteration = plan->output.time_series ? put_iteration : NULL,
                                   .progress = put_progress}};
     if (plan->output.time_series) {
-        r->series = time_series_new(p->serve->replicas);
+        r->series = time_series_new((int32_t)p->serve->replicas);
         time_series_power(r->series, &p->power);
     }
     *out = r;

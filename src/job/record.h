@@ -3,7 +3,7 @@
 #ifndef JOB_RECORD_H
 #define JOB_RECORD_H
 
-#include "config/plan.h"
+#include "job/plan.h"
 #include "metrics/backlog.h"
 #include "metrics/summary.h"
 #include "metrics/time_series.h"

@@ -51,7 +51,7 @@ static enum st make_candidate(struct arena *scratch, const struct job_search *s,
     struct config config;
     add_words(s->c->a, s, i, NULL, x);
     TRY(job_search_config(scratch, s, x, &config, e));
-    const struct sched_ops *sched = sched_find(config.plan.scheduler.policy);
+    const struct sched_ops *sched = sched_find(config.plan->serve.policy);
     for (size_t k = 0; k < s->space.n_axes && sched; k++)
         skip[k] = !sched_reads(sched, s->space.axes[k].key);
     add_words(s->c->a, s, i, skip, x);
@@ -92,7 +92,7 @@ static enum st make_candidates(struct job_search *s, struct err *e)
 
 static enum st read_loads(struct job_search *s, struct err *e)
 {
-    const struct option_list *list = &s->c->plan->search.loads;
+    const struct texts *list = &s->c->plan->search.loads;
     if (list->n == 0 || list->n > JOB_SEARCH_LOADS)
         return err_set(e, ST_USAGE, "search.loads: expected 1 to %d fractions, got %zu",
                        JOB_SEARCH_LOADS, list->n);
@@ -226,13 +226,12 @@ static enum st evaluate(struct arena *a, const struct job_search *s, const struc
     struct config config;
     TRY(job_search_config(a, s, x, &config, e));
     TRY(config_check_read(&config, e));
-    const struct plan *p = &config.plan;
+    const struct plan *p = config.plan;
     struct job_context c = *s->c;
     c.a = a;
     c.config = &config;
     c.plan = p;
-    out->gpus =
-        shard_devices(p->parallel.tp, p->parallel.ep) * p->parallel.pp * p->cluster.replicas;
+    out->gpus = shard_devices(p->parallel.tp, p->parallel.ep) * p->parallel.pp * p->serve.replicas;
     struct job_lengths *lengths = arena_one(a, struct job_lengths);
     struct job_probe *probe = &lengths->probe;
     *lengths = (struct job_lengths){.c = &c};

@@ -52,8 +52,8 @@ static void add_plan(struct inputs *in, const struct plan *p)
     add_folder(in, p->workload.dir);
     add_file(in, p->workload.trace);
     add_file(in, p->workload.prompts);
-    add_file(in, p->workload.lengths.trace);
-    add_file(in, p->workload.arrival.trace);
+    add_file(in, p->workload.make.lengths_trace);
+    add_file(in, p->workload.make.arrival_trace);
 }
 
 /* A file that cannot be read counts by its name: the candidates that need it are refused. */
@@ -85,7 +85,7 @@ enum st job_search_inputs(const struct job_search *s, const char **out, struct e
             break;
         c.a = scratch;
         c.config = &config;
-        c.plan = &config.plan;
+        c.plan = config.plan;
         add_plan(&in, c.plan);
         if (job_model(&c, false, &m, &ignored) == ST_OK)
             add_model(&in, &c, &m);

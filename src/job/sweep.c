@@ -80,7 +80,7 @@ static struct sv setting_of(const struct jobs *j, size_t i, const struct config 
 static enum st check_out(struct jobs *j, struct map *seen, size_t i, const struct config *config,
                          struct err *e)
 {
-    const char *out = arena_str(j->a, config->plan.out);
+    const char *out = arena_str(j->a, config->plan->out);
     bool is_new;
     size_t n = strlen(out);
     while (n > 1 && out[n - 1] == '/')
@@ -112,7 +112,7 @@ static enum st check_jobs(struct jobs *j, struct err *e)
         struct config config;
         args.overrides = j->p[i].overrides;
         st = config_load(scratch, &args, &config, e);
-        if (st == ST_OK && config.plan.out)
+        if (st == ST_OK && config.plan->out)
             st = check_out(j, &seen, i, &config, e);
         else if (st != ST_OK && *j->p[i].label)
             err_add(e, "job %zu of %zu: %s", i + 1, j->n, j->p[i].label);

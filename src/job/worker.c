@@ -46,7 +46,7 @@ static enum st get_prompts(struct job_context *c, const struct job_model *m, str
     const struct job_workload *w = j->w;
     int32_t **ids;
     const char **texts;
-    if (c->plan->worker.prompt == 0) {
+    if (c->plan->worker.prompt == WORKER_IDS) {
         TRY(job_prompt_ids(c, m, w, &ids, e));
         j->work.ids = ids;
         return ST_OK;
@@ -66,27 +66,17 @@ struct worker_params job_worker_params(const struct job_context *c, const struct
                                        int64_t max_tokens)
 {
     const struct plan *p = c->plan;
-    return (struct worker_params){
-        .command = p->worker.command.items,
-        .n_command = p->worker.command.n,
-        .greeting = {.model_name = m->m.name,
-                     .model_dir = m->dir,
-                     .model_config = m->config,
-                     .weights = p->model.weights,
-                     .device = p->device,
-                     .seed = (uint64_t)p->seed,
-                     .max_tokens = max_tokens,
-                     .options = p->worker.options},
-        .start_timeout_s = p->worker.start_timeout_s,
-        .load_timeout_s = p->worker.load_timeout_s,
-        .silence_timeout_s = p->worker.silence_timeout_s,
-        .request_timeout_s = p->worker.request_timeout_s,
-        .stop_timeout_s = p->worker.stop_timeout_s,
-        .clock_rounds = p->worker.clock_rounds,
-        .text = p->worker.prompt == 1,
-        .ignore_eos = p->engine.ignore_eos,
-        .stop = &job_stop,
-    };
+    struct worker_params w = p->worker;
+    w.greeting.model_name = m->m.name;
+    w.greeting.model_dir = m->dir;
+    w.greeting.model_config = m->config;
+    w.greeting.weights = p->model.weights;
+    w.greeting.device = p->engine.device;
+    w.greeting.seed = (uint64_t)p->seed;
+    w.greeting.max_tokens = max_tokens;
+    w.ignore_eos = p->engine.ignore_eos;
+    w.stop = &job_stop;
+    return w;
 }
 
 static enum st run_on(struct job_context *c, const struct job_model *m,
@@ -124,8 +114,8 @@ enum st job_worker(struct job_context *c, struct err *e)
     struct job_model m;
     struct job_workload w;
     TRY(job_model(c, false, &m, e));
-    TRY(job_workload(c, &m, c->plan->worker.prompt == 0, &w, e));
-    if (!w.prompts && w.w.prompts && c->plan->worker.prompt == 1)
+    TRY(job_workload(c, &m, c->plan->worker.prompt == WORKER_IDS, &w, e));
+    if (!w.prompts && w.w.prompts && c->plan->worker.prompt == WORKER_TEXT)
         if (prompts_load(c->a, w.w.prompts, &w.prompts, &w.n_prompts, e) != ST_OK) {
             job_workload_close(&w);
             return e->st;

@@ -540,8 +540,8 @@ static struct worker_order order_of(struct arena *a, const struct replay_capsule
         .verify = p->task == REPLAY_VERIFY || p->task == REPLAY_BOTH,
         .time = p->task == REPLAY_TIME || p->task == REPLAY_BOTH,
         .hold = p->task == REPLAY_HOLD,
-        .classes = arena_copy(a, p->classes, p->n_classes * sizeof *p->classes),
-        .n_classes = p->n_classes,
+        .classes = arena_copy(a, p->classes.items, p->classes.n * sizeof *p->classes.items),
+        .n_classes = p->classes.n,
         .hold_s = p->hold_s,
         .alone = arena_copy(a, p->alone, p->n_alone * sizeof *p->alone),
         .n_alone = p->n_alone,
@@ -549,7 +549,7 @@ static struct worker_order order_of(struct arena *a, const struct replay_capsule
         .n_pooled = p->n_pooled,
         .in_front = arena_copy(a, p->in_front, p->n_in_front * sizeof *p->in_front),
         .n_in_front = p->n_in_front,
-        .streams = p->streams,
+        .streams = p->order == REPLAY_STREAMS,
         .cold = p->cold,
         .repeated = p->repeated,
         .samples = p->timer.samples,
@@ -607,6 +607,6 @@ enum st replay_capsule(struct arena *a, const struct replay_capsule_params *p,
     if (p->task == REPLAY_TRIAL)
         return st == ST_OK ? ST_OK : judge_trial(&r, e);
     return st == ST_OK && p->task == REPLAY_EXTRACT
-               ? replay_trial(a, p->extract, p->gpu, &p->limits, &out->fault, e)
+               ? replay_trial(a, p->extract, (int)p->gpu, &p->limits, &out->fault, e)
                : st;
 }

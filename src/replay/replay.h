@@ -15,6 +15,7 @@
 #ifndef REPLAY_REPLAY_H
 #define REPLAY_REPLAY_H
 
+#include "config/option.h"
 #include "gpu/watch.h"
 #include "replay/timing_files.h"
 
@@ -76,28 +77,33 @@ struct replay_limits {
     const volatile sig_atomic_t *stop; /* raised by a signal: heeded within a second; or NULL */
 };
 
+enum replay_order { REPLAY_GRAPH, REPLAY_STREAMS };
+
+/* Rows: replay/options.c. What they do not fill is of the run. */
 struct replay_capsule_params {
     const char *dir;
+    const char *signatures; /* no capsule: replay_signatures_read */
     enum replay_task task;
-    int gpu;
+    int64_t gpu;
+    double sample_ms;          /* timer.sample_s */
     struct timer_params timer; /* its stop: limits.stop counts */
     struct replay_limits limits;
-    int64_t region_runs; /* the region is launched so often at least while it is timed or held */
-    const char *const *classes; /* [n_classes] to be timed, as of replay_classes_choose; 0 = all */
-    size_t n_classes;
-    double hold_s;                 /* of REPLAY_HOLD: each loop, the region twice as long */
+    int64_t region_runs;  /* the region is launched so often at least while it is timed or held */
+    struct texts classes; /* to be timed, as of replay_classes_choose; none = all */
+    double hold_s;        /* of REPLAY_HOLD: each loop, the region twice as long */
     const int64_t *alone, *pooled; /* numbers of kernels: a loop each; all in one loop, in the
                                     * proportions of the region. [n_alone], [n_pooled] */
     size_t n_alone, n_pooled;
     const int64_t *in_front; /* [n_in_front] kernels that an earlier replay told so; NULL = none */
     size_t n_in_front;
-    bool cold, repeated; /* these times too */
-    bool streams;        /* the region on streams, not as a graph */
-    double tolerance;    /* of verification, with */
-    int dtype;           /* enum verify_dtype */
-    int64_t dispatch;    /* this operation alone; -1 = the region */
+    bool cold, repeated;     /* these times too */
+    enum replay_order order; /* of the region */
+    double tolerance;        /* of verification, with */
+    int dtype;               /* enum verify_dtype */
+    int64_t dispatch;        /* this operation alone; -1 = the region */
     const char *extract;
 };
+extern const struct option_section replay_options;
 
 /* What was repeated without gaps; n 0: it failed, `why` says how. */
 struct replay_held {

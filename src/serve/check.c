@@ -64,6 +64,17 @@ bool sched_reads(const struct sched_ops *sched, const char *key)
     return true;
 }
 
+static enum st hint_policies(const char *that, uint32_t knob, struct err *e)
+{
+    struct buf names = {0}, list = {0};
+    sched_with_knobs(&names, knob);
+    option_list_values(&list, buf_str(&names), ", ");
+    err_hint(e, "%s: %s", that, buf_str(&list));
+    buf_free(&names);
+    buf_free(&list);
+    return e->st;
+}
+
 static uint32_t knobs_set(const struct serve_params *p)
 {
     return (p->chunk_size ? KNOB_CHUNK_SIZE : 0u) | (p->token_budget ? KNOB_TOKEN_BUDGET : 0u) |
@@ -138,7 +149,7 @@ static enum st check_speculation(const struct serve_params *p, const struct sche
         return ST_OK;
     if (!(sched->knobs & KNOB_SPECULATION)) {
         err_set(e, ST_USAGE, "speculation.draft_tokens: policy %s has no speculation", sched->name);
-        return err_hint(e, "policies that have: vllm_v1, vllm, sarathi, sequential");
+        return hint_policies("policies that have", KNOB_SPECULATION, e);
     }
     if (p->prefix_caching) {
         err_set(e, ST_USAGE,
@@ -152,9 +163,9 @@ static enum st check_disaggregation(const struct serve_params *p, const struct s
                                     struct err *e)
 {
     if (p->prefill_replicas == 0) {
-        const char *knob = p->kv_bandwidth != 0   ? "cluster.kv_bandwidth_gb_s"
-                           : p->kv_latency_s != 0 ? "cluster.kv_latency_s"
-                                                  : NULL;
+        const char *knob = p->kv_bandwidth_gb_s != 0 ? "cluster.kv_bandwidth_gb_s"
+                           : p->kv_latency_s != 0    ? "cluster.kv_latency_s"
+                                                     : NULL;
         if (!knob)
             return ST_OK;
         err_set(e, ST_USAGE, "%s: without cluster.prefill_replicas nothing is transferred", knob);
@@ -163,14 +174,14 @@ static enum st check_disaggregation(const struct serve_params *p, const struct s
     if (!(sched->knobs & KNOB_DISAGGREGATION)) {
         err_set(e, ST_USAGE, "cluster.prefill_replicas: policy %s is not modelled in two parts",
                 sched->name);
-        return err_hint(e, "policies that are: vllm_v1, vllm, sarathi");
+        return hint_policies("policies that are", KNOB_DISAGGREGATION, e);
     }
     if (p->prefill_replicas >= p->replicas) {
-        err_set(e, ST_USAGE, "cluster.prefill_replicas: %d of %d replicas leave none to decode",
-                p->prefill_replicas, p->replicas);
+        err_set(e, ST_USAGE, "cluster.prefill_replicas: %lld of %lld replicas leave none to decode",
+                (long long)p->prefill_replicas, (long long)p->replicas);
         return err_hint(e, "cluster.replicas counts both kinds");
     }
-    if (!(p->kv_bandwidth > 0) || !(p->kv_latency_s >= 0) || !(p->kv_bytes_per_token > 0)) {
+    if (!(p->kv_bandwidth_gb_s > 0) || !(p->kv_latency_s >= 0) || !(p->kv_bytes_per_token > 0)) {
         err_set(e, ST_USAGE, "cluster.prefill_replicas: the links need a bandwidth");
         return err_hint(e, "cluster.kv_bandwidth_gb_s=50 is 400 Gb/s");
     }

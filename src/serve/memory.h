@@ -40,11 +40,12 @@ enum memory_rule { MEMORY_VIDUR, MEMORY_VLLM };
 
 struct memory_facts {
     enum memory_rule rule;
-    double memory_gb;   /* of one device, GiB; 0 = not known */
-    double reserved_gb; /* vLLM's: of that, what the driver keeps */
-    double margin;      /* Vidur's: fraction kept free, [0, 1) */
-    double utilization; /* vLLM's: fraction used of what the driver leaves, (0, 1] */
-    bool nvlink;        /* vLLM's: devices of a replica are joined by more than PCIe */
+    const char *hardware_id; /* for messages; NULL = not told */
+    double memory_gb;        /* of one device, GiB; 0 = not known */
+    double reserved_gb;      /* vLLM's: of that, what the driver keeps */
+    double margin;           /* Vidur's: fraction kept free, [0, 1) */
+    double utilization;      /* vLLM's: fraction used of what the driver leaves, (0, 1] */
+    bool nvlink;             /* vLLM's: devices of a replica are joined by more than PCIe */
     const struct model *model;
     int64_t tp, pp;
     int64_t ep;                     /* devices that share the experts, or 0 */

@@ -194,7 +194,7 @@ static void hand_over(struct serve_loop *l, struct replica *r, struct request *q
 
 static void route(struct serve_loop *l, struct request *q)
 {
-    const int32_t n = l->transfers ? l->run.p->prefill_replicas : l->n_replicas;
+    const int32_t n = l->transfers ? (int32_t)l->run.p->prefill_replicas : l->n_replicas;
     const int32_t i = l->router->pick(&l->routing, l->replicas, n, q);
     l->routing.routed++;
     if (l->fronts)
@@ -420,7 +420,7 @@ static enum st schedule(struct serve_loop *l, struct err *e)
 
 static int32_t least_busy_decoder(const struct serve_loop *l)
 {
-    int32_t best = l->run.p->prefill_replicas;
+    int32_t best = (int32_t)l->run.p->prefill_replicas;
     int64_t least = INT64_MAX;
     for (int32_t i = best; i < l->n_replicas; i++) {
         const struct replica *r = &l->replicas[i];
@@ -716,7 +716,7 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
         .clock = clock,
         .source = source,
         .stop = stop,
-        .n_replicas = p->replicas,
+        .n_replicas = (int32_t)p->replicas,
         .seq = 1, /* 0: before all completions of that time */
         .router = router_find(p->router)};
     const struct release_params from = {.self = source->self,

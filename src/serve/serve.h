@@ -37,10 +37,12 @@
 #include <signal.h>
 
 #include "artifact/run.h"
+#include "config/option.h"
 #include "profile/read/launching.h"
 #include "serve/clock.h"
 #include "serve/executor.h"
 #include "serve/kv_group.h"
+#include "serve/memory.h"
 #include "text/fields.h"
 #include "workload/workload.h"
 
@@ -63,10 +65,10 @@ struct serve_overheads {
     double stream_s; /* besides, per request that runs at the replica when its first token comes */
 };
 
-struct serve_params {
+struct serve_params {     /* rows: serve/options.c */
     const char *policy;   /* one of serve/sched/policies.h */
     const char *router;   /* one of serve/router.h; NULL = round_robin */
-    int32_t replicas;     /* >= 1 */
+    int64_t replicas;     /* >= 1 */
     int64_t batch_cap;    /* requests holding KV blocks at once, >= 1 */
     int64_t token_budget; /* tokens per batch; vllm_v1: 0 = 2048, at least batch_cap; sequential:
                              0 = whole prompts */
@@ -84,9 +86,10 @@ struct serve_params {
     int64_t draft_tokens;     /* speculation (serve/speculate.h): tokens proposed per step, 0 = off;
                                  predictions only, not every policy */
     double acceptance;        /* probability that one is accepted, [0, 1] */
-    int32_t prefill_replicas; /* the first of the replicas only prefill (serve/transfer.h), 0 =
+    double draft_cost;        /* of predictions: of a pass of the draft model, in decode batches */
+    int64_t prefill_replicas; /* the first of the replicas only prefill (serve/transfer.h), 0 =
                                  none; predictions only, not every policy */
-    double kv_bandwidth;      /* of a replica's link, bytes/s, > 0 */
+    double kv_bandwidth_gb_s; /* of a replica's link, > 0 */
     double kv_latency_s;      /* of a transfer */
     double kv_bytes_per_token; /* keys and values of all layers */
     struct key_spans spans;    /* of the model: batches have sums of the keys that queries see */
@@ -107,7 +110,13 @@ struct serve_params {
                       the policy: counts where async is off, and is no setting */
 
     struct serve_overheads overheads; /* of predictions */
+
+    /* What plans num_blocks (serve/memory.h, serve/kv_group.h); the loop does not read it. */
+    enum memory_rule memory_plan;
+    double gpu_memory_utilization; /* 0 = by the hardware's margin */
+    bool hybrid_kv_cache;
 };
+extern const struct option_section scheduler_options, cluster_options;
 
 /* Requests in the order of the workload; pulled one ahead, and with sessions the turns of one, so a
  * stream of any length is fine. When they are taken in is decided by workload/release.h. prompt_id

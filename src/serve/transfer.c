@@ -6,7 +6,7 @@
 
 void transfers_init(struct transfers *t, struct arena *a, const struct serve_params *p)
 {
-    *t = (struct transfers){.bandwidth = p->kv_bandwidth,
+    *t = (struct transfers){.bandwidth = p->kv_bandwidth_gb_s * 1e9,
                             .latency_s = p->kv_latency_s,
                             .bytes_per_token = p->kv_bytes_per_token,
                             .link_free_s = arena_array(a, double, p->replicas)};

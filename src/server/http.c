@@ -125,7 +125,8 @@ static result no_method(struct server *s, struct MHD_Connection *c, const struct
 static result too_large(struct server *s, struct MHD_Connection *c)
 {
     char text[96];
-    snprintf(text, sizeof text, "the body is larger than %zu bytes", s->p->max_body_bytes);
+    snprintf(text, sizeof text, "the body is larger than %lld bytes",
+             (long long)s->p->max_body_bytes);
     return visit_refuse_with(s, c, MHD_HTTP_CONTENT_TOO_LARGE, text);
 }
 
@@ -171,7 +172,7 @@ static const struct refusal *refusal_of(struct server *s, struct MHD_Connection 
         return out;
     }
     const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-    if (!origin_host_ok(host, s->p->host, s->p->hosts, s->p->n_hosts)) {
+    if (!origin_host_ok(host, s->p->host, s->p->hosts)) {
         *out = (struct refusal){.status = MHD_HTTP_FORBIDDEN,
                                 .message = "Host names another server; server.hosts allows more "
                                            "names",
@@ -256,7 +257,7 @@ static result begin_visit(struct server *s, struct MHD_Connection *c, const char
                                            c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE)))
         return visit_refuse_with(s, c, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                                  "send Content-Type: application/json");
-    if (length && (!str_int64(sv_of(length), &n) || n > (int64_t)s->p->max_body_bytes))
+    if (length && (!str_int64(sv_of(length), &n) || n > s->p->max_body_bytes))
         return too_large(s, c);
     *self = visit_new(s, route);
     return MHD_YES;
@@ -304,7 +305,7 @@ union socket_address {
     struct sockaddr_in6 v6;
 };
 
-static bool parse_address(const char *host, int port, union socket_address *out)
+static bool parse_address(const char *host, int64_t port, union socket_address *out)
 {
     *out = (union socket_address){0};
     if (strcmp(host, "localhost") == 0)
@@ -372,15 +373,15 @@ static enum st listen_on(struct server *s, struct err *e)
         discard_log, NULL, MHD_OPTION_SOCK_ADDR, &at.any, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)(s->limits.all + s->reserve), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        p->max_header_bytes, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(p->idle_timeout_s + 0.999),
-        MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u, MHD_OPTION_THREAD_POOL_SIZE,
-        p->threads > 1 ? (unsigned)p->threads : 0u, MHD_OPTION_END);
+        (size_t)p->max_header_bytes, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(p->idle_timeout_s + 0.999), MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u,
+        MHD_OPTION_THREAD_POOL_SIZE, p->threads > 1 ? (unsigned)p->threads : 0u, MHD_OPTION_END);
     if (!s->daemon) {
-        err_set(e, ST_DEVICE, "cannot listen on %s port %d", p->host, p->port);
+        err_set(e, ST_DEVICE, "cannot listen on %s port %lld", p->host, (long long)p->port);
         return err_hint(e, "is the port in use? server.port=0 takes any free one");
     }
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    s->port = info ? info->port : p->port;
+    s->port = info ? info->port : (int)p->port;
     return ST_OK;
 }
 

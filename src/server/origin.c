@@ -53,7 +53,7 @@ static bool is_this_machine(struct sv s)
     return same(s, own) || (own[s.n] == '.' && strncasecmp(s.p, own, s.n) == 0);
 }
 
-bool origin_host_ok(const char *value, const char *host, const char *const *more, size_t n)
+bool origin_host_ok(const char *value, const char *host, struct texts more)
 {
     if (!value)
         return true;
@@ -66,8 +66,8 @@ bool origin_host_ok(const char *value, const char *host, const char *const *more
         return true;
     if (listens == ANY && (it == NUMERIC || (name.n < 256 && is_this_machine(name))))
         return true;
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(more[i], "*") == 0 || same(name, more[i]))
+    for (size_t i = 0; i < more.n; i++)
+        if (strcmp(more.items[i], "*") == 0 || same(name, more.items[i]))
             return true;
     return false;
 }

@@ -13,7 +13,7 @@
  * that is listened on, and where that is all of a machine's (0.0.0.0, ::) every numeric address and
  * this machine's name; and `more` names [n], of which "*" is any. value: of the header; NULL, which
  * only HTTP/1.0 may send, is fine. */
-bool origin_host_ok(const char *value, const char *host, const char *const *more, size_t n);
+bool origin_host_ok(const char *value, const char *host, struct texts more);
 
 /* Content-Type names application/json, with or without parameters. */
 bool origin_is_json(const char *content_type);

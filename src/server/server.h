@@ -27,28 +27,32 @@
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
+#include "config/option.h"
 #include "serve/serve.h"
 #include "server/http_request.h"
 #include "server/keys.h"
 
+/* Rows: server/options.c. What they do not fill is of the run. */
 struct server_params {
     const char *host; /* numeric address, or localhost */
-    int port;         /* 0 = any free one */
+    int64_t port;     /* 0 = any free one */
     struct http_request_rules rules;
     const int64_t *eos_ids; /* [n_eos] */
     int64_t n_eos;
     uint64_t seed;     /* of sampled requests without a seed */
     int64_t kv_blocks; /* of all replicas, for /metrics */
     int64_t max_pending, max_connections, max_per_address, max_unread_tokens;
-    const char *const *hosts; /* [n_hosts] more names that Host may have; "*" = any */
-    size_t n_hosts;
-    size_t max_body_bytes, max_header_bytes;
-    size_t max_held_bytes; /* of all bodies that are not read yet */
-    struct keys keys;      /* for /v1/; empty: none is required */
+    struct texts hosts; /* more names that Host may have; "*" = any */
+    int64_t max_body_bytes, max_header_bytes;
+    int64_t max_held_bytes;                 /* of all bodies that are not read yet */
+    const char *api_key_env, *api_key_file; /* what fills keys */
+    struct keys keys;                       /* for /v1/; empty: none is required */
     double idle_timeout_s;
     double drain_s; /* time for running requests after server_stop */
-    int threads;
+    int64_t threads;
 };
+
+extern const struct option_section server_options;
 
 struct server;
 

@@ -23,7 +23,7 @@ void visit_free(struct visit *v)
 static bool hold(struct server *s, size_t n)
 {
     pthread_mutex_lock(&s->lock);
-    const bool room = s->held_bytes + n <= s->p->max_held_bytes;
+    const bool room = s->held_bytes + n <= (size_t)s->p->max_held_bytes;
     if (room)
         s->held_bytes += n;
     pthread_mutex_unlock(&s->lock);
@@ -43,7 +43,7 @@ bool visit_take(struct visit *v, const char *data, size_t n)
     if (v->too_large)
         return false;
     v->seen += n;
-    v->too_large = v->seen > v->server->p->max_body_bytes;
+    v->too_large = v->seen > (size_t)v->server->p->max_body_bytes;
     v->no_room = !v->too_large && (v->no_room || !hold(v->server, n));
     if (v->too_large || v->no_room)
         visit_drop_body(v); /* the rest is read and dropped, so that the client gets the response */

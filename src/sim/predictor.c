@@ -11,6 +11,30 @@ const struct predictor_ops *const predictor_registry[] = {
     NULL,
 };
 
+enum { BUNDLE = 1 << 0, MEASURED = 1 << 1, TABLES = 1 << 2, PARAMETERS = 1 << 3 };
+
+static uint32_t abilities(const struct predictor_ops *x)
+{
+    const bool tables = !x->needs_bundle && !x->uncalibrated;
+    return (x->needs_bundle ? BUNDLE : 0u) | (x->uncalibrated ? 0u : MEASURED) |
+           (tables ? TABLES : PARAMETERS);
+}
+
+static void with_abilities(struct buf *out, uint32_t bits)
+{
+    for (int i = 0; predictor_registry[i]; i++)
+        if (abilities(predictor_registry[i]) & bits)
+            option_name(out, predictor_registry[i]->name);
+}
+
+const struct option_capability predictor_capabilities[] = {
+    {"predictor.kind", "bundle", with_abilities, BUNDLE},
+    {"predictor.kind", "measured", with_abilities, MEASURED},
+    {"predictor.kind", "tables", with_abilities, TABLES},
+    {"predictor.kind", "parameters", with_abilities, PARAMETERS}, /* of the iteration model */
+    {0},
+};
+
 enum st predictor_find(const char *name, const struct predictor_ops **out, struct err *e)
 {
     struct buf known = {0};

@@ -8,6 +8,7 @@
 #ifndef SIM_PREDICTOR_H
 #define SIM_PREDICTOR_H
 
+#include "config/option.h"
 #include "profile/read/bundle.h"
 #include "serve/executor.h"
 
@@ -74,7 +75,8 @@ struct predictor {
     const struct power_cap *power_cap;
 };
 
-extern const struct predictor_ops *const predictor_registry[]; /* NULL-terminated */
+extern const struct predictor_ops *const predictor_registry[];  /* NULL-terminated */
+extern const struct option_capability predictor_capabilities[]; /* what rows of options ask */
 /* ST_USAGE lists the known ones. */
 enum st predictor_find(const char *name, const struct predictor_ops **out, struct err *e);
 

@@ -41,13 +41,13 @@ enum st trace_guest_library(struct arena *a, const char *path, const char **out,
 enum st trace_record_check(const struct trace_record *r, struct err *e)
 {
     enum { LONGEST = TRACE_RANGE_BYTES - 1 };
-    if (r->n_ranges > TRACE_RANGES) {
-        err_set(e, ST_USAGE, "trace.range: %zu patterns; %d is the most", r->n_ranges,
+    if (r->ranges.n > TRACE_RANGES) {
+        err_set(e, ST_USAGE, "trace.range: %zu patterns; %d is the most", r->ranges.n,
                 TRACE_RANGES);
         return err_hint(e, "one with * may stand for several");
     }
-    for (size_t i = 0; i < r->n_ranges; i++) {
-        const char *text = r->ranges[i];
+    for (size_t i = 0; i < r->ranges.n; i++) {
+        const char *text = r->ranges.items[i];
         if (!*text || *text == '@' || strchr(text, '\n')) {
             err_set(e, ST_USAGE, "trace.range: '%s' names no range", text);
             return err_hint(e, "range@domain, or *@domain for all ranges of a domain");
@@ -104,11 +104,11 @@ static void put_settings(struct buf *out, const struct trace_record *r, const ch
     put_number(out, TRACE_SETTING(buffers), r->buffers);
     if (r->cupti)
         put_path(out, TRACE_SETTING(cupti), r->cupti);
-    for (size_t i = 0; i < r->n_ranges; i++) {
+    for (size_t i = 0; i < r->ranges.n; i++) {
         buf_printf(out, "%s%s", i ? "," : TRACE_SETTING(range), i ? "" : "=");
-        put_escaped(out, r->ranges[i], "#,"); /* @ and backslashes keep their meaning */
+        put_escaped(out, r->ranges.items[i], "#,"); /* @ and backslashes keep their meaning */
     }
-    if (r->n_ranges)
+    if (r->ranges.n)
         buf_putc(out, '\n');
 }
 

@@ -10,12 +10,14 @@
 #define TRACE_RECORD_H
 
 #include "artifact/artifact.h"
+#include "config/option.h"
 
+/* Rows: trace/options.c; capture and graph_* have none. */
 struct trace_record {
+    bool attach;         /* there is a program to run */
     const char *library; /* libtwinfer_inject.so, absolute: trace_guest_library */
     /* As the keys of that name in trace/settings.h, which has units and defaults. */
-    const char *const *ranges; /* [n_ranges] */
-    size_t n_ranges;
+    struct texts ranges;
     bool copies, sync, nvtx, launches, profiler;
     int64_t capture, graph_first, graph_last;
     int graphs, api; /* TRACE_GRAPHS_..., TRACE_API_... */
@@ -23,6 +25,7 @@ struct trace_record {
     int64_t flush_ms, buffers;
     const char *cupti; /* NULL = found by the recorder */
 };
+extern const struct option_section trace_options, trace_library_options;
 
 /* The recorder's library: beside the program, in ../lib/twinfer beside it, or `path` (NULL = those
  * two). ST_DEVICE with a remedy when it is missing. The result is absolute. */

@@ -1,7 +1,6 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "config/plan.h"
 #include "workload/make.h"
 
 static enum st need_positive(const char *key, double v, struct err *e)
@@ -72,7 +71,7 @@ static enum st next_fixed(struct arrivals *g, struct err *e)
 enum st arrivals_begin(const struct workload_params *p, struct arrivals *out, struct err *e)
 {
     *out = (struct arrivals){.p = p};
-    switch ((enum plan_arrival)p->arrival_kind) {
+    switch ((enum workload_arrival)p->arrival_kind) {
     case ARRIVAL_STATIC:
         return ST_OK;
     case ARRIVAL_FIXED_INTERVAL:
@@ -100,7 +99,7 @@ enum st arrivals_begin(const struct workload_params *p, struct arrivals *out, st
 enum st arrivals_next(struct arrivals *g, struct workload_request *r, struct err *e)
 {
     struct trace_row row;
-    switch ((enum plan_arrival)g->p->arrival_kind) {
+    switch ((enum workload_arrival)g->p->arrival_kind) {
     case ARRIVAL_STATIC:
         break;
     case ARRIVAL_FIXED_INTERVAL:

@@ -21,7 +21,7 @@ const struct workload_format workload_formats[] = {
     {"lmsys", "LMSYS-Chat-1M: first question, length of the answer", FORMAT_TEXTS, 0,
      format_sharegpt_read, NULL, NO_ANSWERS, NULL},
     {"mooncake", "Mooncake's traces, with hash_ids; sessions",
-     FORMAT_HOLDS_PREFILLS | FORMAT_HOLDS_HASHES, NS_PER_MS, format_mooncake_read,
+     FORMAT_HOLDS_PREFILLS | FORMAT_HOLDS_HASHES | FORMAT_UNITS, NS_PER_MS, format_mooncake_read,
      format_mooncake_write, NULL, NULL},
     {"sharegpt", "ShareGPT conversations: first question, length of the answer", FORMAT_TEXTS, 0,
      format_sharegpt_read, NULL, NO_ANSWERS, NULL},
@@ -32,6 +32,26 @@ const struct workload_format workload_formats[] = {
      format_vllm_has_texts},
     {"wildchat", "WildChat: first question, length of the answer", FORMAT_TEXTS, 0,
      format_sharegpt_read, NULL, NO_ANSWERS, NULL},
+    {0},
+};
+
+static void without(struct buf *out, uint32_t bits)
+{
+    for (const struct workload_format *f = workload_formats; f->name; f++)
+        if (f->read && !(f->traits & bits))
+            option_name(out, f->name);
+}
+
+static void with(struct buf *out, uint32_t bits)
+{
+    for (const struct workload_format *f = workload_formats; f->name; f++)
+        if (f->traits & bits)
+            option_name(out, f->name);
+}
+
+const struct option_capability format_capabilities[] = {
+    {"import", "arrivals", without, FORMAT_TEXTS},
+    {"import", "units", with, FORMAT_UNITS},
     {0},
 };
 

@@ -12,6 +12,7 @@
 #ifndef WORKLOAD_FORMAT_H
 #define WORKLOAD_FORMAT_H
 
+#include "config/option.h"
 #include "workload/workload.h"
 
 struct format_params {
@@ -39,6 +40,7 @@ enum {
     FORMAT_HOLDS_PREFILLS = 1 << 2, /* lengths of prompts */
     FORMAT_HOLDS_HASHES = 1 << 3,
     FORMAT_FROM_ZERO = 1 << 4, /* its readers put the first request at 0 */
+    FORMAT_UNITS = 1 << 5,     /* read: workload.import.* say what its numbers are of */
 };
 
 struct workload_format {
@@ -57,7 +59,8 @@ struct workload_format {
     bool (*has_texts)(const char *path);
 };
 
-extern const struct workload_format workload_formats[]; /* ends with name == NULL */
+extern const struct workload_format workload_formats[];      /* ends with name == NULL */
+extern const struct option_capability format_capabilities[]; /* what rows of options ask */
 
 /* The format of that name that can be read (or written); ST_USAGE naming those there are. */
 enum st workload_format_find(const char *name, bool write, const struct workload_format **out,

@@ -1,7 +1,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "config/plan.h"
 #include "workload/make.h"
 
 enum { MAX_TOKENS = INT32_MAX };
@@ -141,7 +140,7 @@ enum st lengths_begin(struct arena *a, const struct workload_params *p, int64_t 
                       struct lengths *out, struct err *e)
 {
     *out = (struct lengths){.p = p, .rng = rng_stream(p->seed, "workload.lengths")};
-    switch ((enum plan_lengths)p->lengths_kind) {
+    switch ((enum workload_lengths)p->lengths_kind) {
     case LENGTHS_TOKENIZER:
         return begin_prompts(a, p, n, out, e);
     case LENGTHS_FIXED:
@@ -165,7 +164,7 @@ enum st lengths_next(struct lengths *g, struct workload_request *r, struct err *
     const struct workload_params *p = g->p;
     double least = (double)p->min_tokens, span = (double)(p->max_tokens - p->min_tokens);
     struct trace_row row;
-    switch ((enum plan_lengths)p->lengths_kind) {
+    switch ((enum workload_lengths)p->lengths_kind) {
     case LENGTHS_TOKENIZER:
         r->num_prefill_tokens = g->prompt_tokens[(uint64_t)g->i % p->n_prompts];
         r->num_decode_tokens = p->decode_tokens;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "config/plan.h"
 #include "workload/make.h"
 
 /* Ids reserved for the pieces of a session, as in shared_prefix.c; tokens of a piece without a
@@ -49,7 +48,7 @@ static int64_t draw_think_ns(struct sessions *g)
 {
     const struct workload_params *p = g->p;
     double s = p->think_s;
-    switch ((enum plan_think)p->think_kind) {
+    switch ((enum workload_think)p->think_kind) {
     case THINK_FIXED:
         break;
     case THINK_EXPONENTIAL:

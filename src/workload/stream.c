@@ -4,7 +4,6 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "config/plan.h"
 #include "workload/make.h"
 
 enum { AHEAD = 1 << 14, MAX_REQUESTS = 100000000 };

@@ -11,6 +11,7 @@
 
 #include "artifact/artifact.h"
 #include "base/log.h"
+#include "config/option.h"
 #include "model/sampling.h"
 #include "model/tokenizer.h"
 #include "workload/concurrency.h"
@@ -109,31 +110,63 @@ enum st prompts_load(struct arena *a, const char *path, struct prompt **out, siz
  * evenly (stream "workload.prefix"), and that many tokens of the group stand before its own, which
  * the lengths count: prefill = length + prefix_tokens. hash_ids reflect this, with hash_tokens =
  * prefix_tokens: the group's number, then numbers that no other request has. */
+enum workload_arrival {
+    ARRIVAL_STATIC,
+    ARRIVAL_FIXED_INTERVAL,
+    ARRIVAL_POISSON,
+    ARRIVAL_GAMMA,
+    ARRIVAL_TRACE
+};
+enum workload_lengths {
+    LENGTHS_TOKENIZER,
+    LENGTHS_FIXED,
+    LENGTHS_UNIFORM,
+    LENGTHS_ZIPF,
+    LENGTHS_TRACE,
+    LENGTHS_NORMAL,
+    LENGTHS_LOGNORMAL
+};
+enum workload_think { THINK_FIXED, THINK_EXPONENTIAL, THINK_LOGNORMAL };
 enum { WORKLOAD_TOKEN_BYTES = 4 }; /* mean of large vocabularies on English text */
 struct workload_params {
     uint64_t seed;
     int64_t
         num_requests;  /* 0 = as many as the (shorter) trace has rows, else as there are prompts */
     double duration_s; /* only requests that arrive before it, num_requests at most; 0 = all */
-    int arrival_kind;  /* enum plan_arrival of config/plan.h */
+    int arrival_kind;  /* enum workload_arrival */
     double rate;       /* requests/s */
     double burstiness; /* gamma shape, 1 = poisson */
     int64_t inter_arrival_ns;
     const struct rate_stage *stages; /* [n_stages]: instead of rate; not of static and trace */
     size_t n_stages;
     const char *arrival_trace;
-    int lengths_kind; /* enum plan_lengths */
+    int lengths_kind; /* enum workload_lengths */
     int64_t prefill_tokens, decode_tokens, min_tokens, max_tokens;
     double zipf_theta, prefill_decode_ratio, prefill_stddev, decode_stddev;
     int64_t prefix_groups, prefix_tokens;
     const char *lengths_trace;
     int64_t session_turns, session_max_turns; /* turns of a session, drawn evenly; 0, 1 = none */
-    int think_kind;                           /* enum plan_think */
+    int think_kind;                           /* enum workload_think */
     double think_s, think_stddev_s;
     const struct prompt *prompts; /* NULL = none; used in order, wrapping around */
     size_t n_prompts;
     const struct tokenizer *tokenizer; /* for LENGTHS_TOKENIZER; NULL = none */
 };
+
+/* What is run, or made: settings with rows in workload/options.c. */
+struct workload_settings {
+    const char *import, *export, *path; /* of another tool: a format, and its file */
+    int64_t block_tokens;               /* of import: workload/format.h, as time_unit */
+    const char *time_unit;
+    const char *dir, *trace; /* of a workload that is there; NULL = make */
+    const char *prompts;     /* prompts.jsonl */
+    int64_t prompts_seed;    /* 0 = seed */
+    int64_t warmup_requests, concurrency;
+    double concurrency_ramp_s, ramp_s;
+    struct texts concurrency_stages, rate_stages;
+    struct workload_params make; /* prompts, stages, tokenizer and seed are of the run */
+};
+extern const struct option_section workload_options;
 
 /* The requests, in memory, ids from 0. Wrong combinations are ST_USAGE with the key's name; an
  * arrival beyond the range of int64 ns (292 years) is one of them. */

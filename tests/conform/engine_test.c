@@ -39,7 +39,7 @@ static void plans_have_room(void **state)
     assert_ok(model_load(t->a, TW_SOURCE_DIR "/tests/golden/models/qwen3", &m, &t->e), t);
     for (const struct engine *x = engine_registry; x->name; x++)
         for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
-            const struct plan p = {.device = devices[d]};
+            const struct engine_settings p = {.device = devices[d]};
             struct memory_facts f = {.model = &m,
                                      .tp = 1,
                                      .pp = 1,
@@ -77,7 +77,7 @@ static bool is_taken(struct test *t, enum command command, const char *engine, c
     return st == ST_OK;
 }
 
-/* Option rows name engines in their conditions (config/options): these agree with the table. */
+/* Conditions of option rows ask what engines can do: they agree with the table. */
 static void settings_follow_the_row(void **state)
 {
     struct test *t = *state;

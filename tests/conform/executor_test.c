@@ -130,12 +130,12 @@ enum { FLOAT32 = 2 }; /* engine.dtype: in 16 bits rounding may turn a token */
 static struct executor open_engine(struct test *t, const struct member *m,
                                    const struct serve_clock *clock)
 {
-    struct plan *settings = arena_one(t->a, struct plan);
+    struct engine_settings *settings = arena_one(t->a, struct engine_settings);
     struct model *model = arena_one(t->a, struct model);
     struct predictor *predictor = arena_one(t->a, struct predictor);
     struct executor x = {0};
     struct engine_plan plan;
-    *settings = (struct plan){.device = m->device, .engine = {.threads = 1, .dtype = FLOAT32}};
+    *settings = (struct engine_settings){.device = m->device, .threads = 1, .dtype = FLOAT32};
     *predictor = stages_predictor(t, 1);
     assert_ok(model_load(t->a, TW_SOURCE_DIR "/tests/golden/models/qwen3", model, &t->e), t);
     const struct memory_facts facts = {.model = model,

@@ -1,7 +1,6 @@
 /* One suite over every trace format: a sample of each, written here in the published shape, gives
  * known requests; what is written reads back; every fault is told at its place. */
 #include "base/clock.h"
-#include "config/plan.h"
 #include <zlib.h>
 
 #include "support/support.h"

@@ -36,7 +36,7 @@ static void disaggregated(struct harness *h)
     h->fake.computes = false;
     h->p.replicas = 3;
     h->p.prefill_replicas = 1;
-    h->p.kv_bandwidth = 1000;
+    h->p.kv_bandwidth_gb_s = 1000e-9;
     h->p.kv_latency_s = 0.25;
     h->p.kv_bytes_per_token = 40;
 }

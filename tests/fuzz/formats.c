@@ -1,5 +1,4 @@
 /* Any bytes as every trace format; what was read is written and read again. */
-#include "config/plan.h"
 #include "folder.h"
 #include "workload/format.h"
 

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena *a = arena_new();
     struct ncu_table t;
     struct deep_roofs roofs;
-    struct deep_rates rates = {0};
+    struct hardware rates = {0};
     struct err e = {0};
     ncu_table_init(&t, a);
     enum st st = ncu_csv_parse(&t, "fuzz", (struct sv){(const char *)data, size}, &e);

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "config/plan.h"
 #include "deep/result.h"
 #include "energy/energy_report.h"
+#include "job/plan.h"
 #include "kernels/gantt.h"
 #include "report/report.h"
 #include "support/fake_kernels.h"

@@ -132,7 +132,7 @@ enum st cpu_engine_start(const struct engine_job *job, struct executor *out, str
         .model = job->model,
         .weights_dir = job->weights_dir,
         .weights_seed = job->weights_seed,
-        .threads = (int)job->settings->engine.threads,
+        .threads = (int)job->settings->threads,
         .block_size = job->block_size,
         .num_blocks = job->num_blocks,
         .busy_blocks = job->ready_blocks,

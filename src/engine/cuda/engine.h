@@ -52,7 +52,7 @@ enum st cuda_engine_open(const struct cuda_engine_params *p, struct executor *ou
 
 /* Of the row of the table (engine/registry.h). Without a GPU the plan is that of hosts, and opening
  * says what is missing. */
-enum st cuda_engine_plan(const struct plan *settings, const struct memory_facts *f,
+enum st cuda_engine_plan(const struct engine_settings *settings, const struct memory_facts *f,
                          struct engine_plan *out, struct err *e);
 enum st cuda_engine_start(const struct engine_job *job, struct executor *out, struct err *e);
 

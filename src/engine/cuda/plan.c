@@ -164,10 +164,10 @@ static enum st plan_cache(const struct memory_facts *f, const struct gpu_device 
 
 /* Blocks that are asked for stay; a memory that is named (hardware.memory_gb) is planned as
  * simulations plan it; else the GPU's own counts. */
-enum st cuda_engine_plan(const struct plan *settings, const struct memory_facts *f,
+enum st cuda_engine_plan(const struct engine_settings *settings, const struct memory_facts *f,
                          struct engine_plan *out, struct err *e)
 {
-    const enum dtype t = dtypes[settings->engine.dtype];
+    const enum dtype t = dtypes[settings->dtype];
     struct gpu_device d;
     int ordinal;
     *out = (struct engine_plan){.dtype = t, .memory.max_batch = INT64_MAX};
@@ -178,7 +178,7 @@ enum st cuda_engine_plan(const struct plan *settings, const struct memory_facts 
     if (f->memory_gb > 0 && t != DTYPE_F32) /* planners count 16 bits */
         return memory_plan(f, &out->memory, e);
     if (cuda_ordinal(settings->device, &ordinal) && look(ordinal, &d))
-        return plan_cache(f, &d, cuda_dtype_of(t), settings->engine.fused, &out->memory, e);
+        return plan_cache(f, &d, cuda_dtype_of(t), settings->fused, &out->memory, e);
     memory_plan_host(f, (int)dtype_bytes(t), &out->memory);
     return ST_OK;
 }
@@ -196,10 +196,10 @@ enum st cuda_engine_start(const struct engine_job *job, struct executor *out, st
         .max_rows = job->max_rows,
         .sample_vocab = job->sample_vocab,
         .ignore_eos = job->ignore_eos,
-        .check = job->settings->engine.check,
+        .check = job->settings->check,
         .op_times = job->op_times,
-        .fused = job->settings->engine.fused,
-        .stamps = job->settings->log.level == LOG_DEBUG,
+        .fused = job->settings->fused,
+        .stamps = log_shows(LOG_DEBUG),
         .clock = job->clock,
         .rerun = "/proc/self/exe",
     };

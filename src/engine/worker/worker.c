@@ -176,10 +176,10 @@ static enum st check_hello(struct worker *w, struct err *e)
     }
     if (w->p.only_passes)
         return ST_OK;
-    if (w->p.text && !h->prompt_text)
+    if (w->p.prompt == WORKER_TEXT && !h->prompt_text)
         return err_hint((err_set(e, ST_USAGE, "the worker %s takes no texts", h->name), e),
                         "worker.prompt=ids");
-    if (!w->p.text && !h->prompt_ids)
+    if (w->p.prompt == WORKER_IDS && !h->prompt_ids)
         return err_hint((err_set(e, ST_USAGE, "the worker %s takes no token ids", h->name), e),
                         "worker.prompt=text");
     return ST_OK;
@@ -218,15 +218,15 @@ static enum st greet(struct worker *w, struct err *e)
 enum st worker_open(const struct worker_params *p, struct worker **out, struct err *e)
 {
     *out = NULL;
-    if (p->n_command == 0)
+    if (p->command.n == 0)
         return err_hint((err_set(e, ST_USAGE, "worker.command is not set"), e),
                         "worker.command=[program,argument,...]");
     struct arena *a = arena_new();
     struct worker *w = arena_one(a, struct worker);
     *w = (struct worker){.p = *p, .a = a, .scratch = arena_new()};
-    const char **argv = arena_array(a, const char *, p->n_command + 1);
-    for (size_t i = 0; i < p->n_command; i++)
-        argv[i] = p->command[i];
+    const char **argv = arena_array(a, const char *, p->command.n + 1);
+    for (size_t i = 0; i < p->command.n; i++)
+        argv[i] = p->command.items[i];
     enum st st = child_start(&w->child, argv, WORKER_LINE_MAX, e);
     if (st != ST_OK)
         err_add(e, "worker.command");
@@ -334,8 +334,8 @@ static struct node *counters_node(struct arena *a, const struct worker_counters 
 struct node *worker_meta(struct arena *a, const struct worker *w)
 {
     struct node *m = node_new(a, NODE_MAP), *command = node_new(a, NODE_LIST);
-    for (size_t i = 0; i < w->p.n_command; i++)
-        node_push(a, command, node_str(a, w->p.command[i]));
+    for (size_t i = 0; i < w->p.command.n; i++)
+        node_push(a, command, node_str(a, w->p.command.items[i]));
     node_set(a, m, SV("command"), command);
     node_set(a, m, SV("hello"), hello_node(a, w));
     node_set(a, m, SV("clock"), clock_node(a, w));

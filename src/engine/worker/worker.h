@@ -12,18 +12,21 @@
 #include "engine/worker/message.h"
 #include "serve/serve.h"
 
-struct worker_params {
-    const char *const *command; /* [n_command]: program and arguments */
-    size_t n_command;
+enum worker_prompt { WORKER_IDS, WORKER_TEXT };
+
+struct worker_params {    /* rows: engine/worker/options.c */
+    struct texts command; /* program and arguments */
     struct worker_greeting greeting;
     /* Seconds; each is described in docs/worker-protocol.md. request: 0 = none */
     double start_timeout_s, load_timeout_s, silence_timeout_s, request_timeout_s, stop_timeout_s;
-    int64_t clock_rounds; /* of each of the two exchanges, >= 1 */
-    bool text;            /* submit texts, not ids */
-    bool only_passes;     /* which prompts it takes is left to the caller */
+    int64_t clock_rounds;      /* of each of the two exchanges, >= 1 */
+    enum worker_prompt prompt; /* what is submitted */
+    bool only_passes;          /* which prompts it takes is left to the caller */
     bool ignore_eos;
     const volatile sig_atomic_t *stop; /* set: end soon, ST_INTERRUPTED; NULL = never */
 };
+
+extern const struct option_section worker_options;
 
 struct worker;
 

@@ -256,8 +256,8 @@ static void submit(struct worker_serving *s, size_t i)
         .planned_ns = s->mono0_ns + l->planned_ns + w->offset_ns,
         .num_prefill_tokens = q->num_prefill_tokens,
         .max_tokens = q->num_decode_tokens,
-        .prompt_ids = w->p.text ? NULL : prompt_of(s, i),
-        .prompt = w->p.text ? s->work->texts[i] : NULL,
+        .prompt_ids = w->p.prompt == WORKER_TEXT ? NULL : prompt_of(s, i),
+        .prompt = w->p.prompt == WORKER_TEXT ? s->work->texts[i] : NULL,
         .ignore_eos = w->p.ignore_eos,
     };
     worker_put_submit(&w->line, &m);

@@ -77,8 +77,11 @@ struct sched_ops {
     int64_t (*blocks_needed)(const struct serve_params *p, int64_t kv_tokens);
 };
 
-extern const struct sched_ops *const sched_registry[]; /* NULL-terminated */
-const struct sched_ops *sched_find(const char *name);  /* NULL when unknown */
+extern const struct sched_ops *const sched_registry[];  /* NULL-terminated */
+const struct sched_ops *sched_find(const char *name);   /* NULL when unknown */
+void sched_with_knobs(struct buf *out, uint32_t knobs); /* "vllm_v1|vllm": that read one of them */
+
+extern const struct option_capability sched_capabilities[]; /* what rows of options ask */
 
 /* Whether the policy reads that setting ("scheduler.chunk_size"); true for settings that are no
  * knobs. */

@@ -7,16 +7,16 @@ static void the_last_layer_wins_and_the_rest_is_default(void **state)
         FILES({"bench.yaml", "defaults: [{hardware: big}, _self_]\nseed: 7\n"},
               {"hardware/big.yaml", "id: big\n"}, {"hardware/small.yaml", "id: small\n"});
     struct config c = fixture_good(t, ARGS(BENCH, files));
-    assert_int_equal(c.plan.seed, 7);
-    assert_string_equal(c.plan.hardware.id, "big");
-    assert_int_equal(c.plan.scheduler.batch_cap, 128);
-    assert_null(c.plan.out);
+    assert_int_equal(c.plan->seed, 7);
+    assert_string_equal(c.plan->hardware.id, "big");
+    assert_int_equal(c.plan->serve.batch_cap, 128);
+    assert_null(c.plan->out);
     assert_string_equal(c.config_path, "(built in)");
     assert_string_equal(c.config_name, "bench");
 
     c = fixture_good(t, ARGS(BENCH, files, "hardware=small", "seed=8", "seed=9"));
-    assert_int_equal(c.plan.seed, 9);
-    assert_string_equal(c.plan.hardware.id, "small");
+    assert_int_equal(c.plan->seed, 9);
+    assert_string_equal(c.plan->hardware.id, "small");
 }
 
 static void an_origin_tells_set_from_unset(void **state)
@@ -31,7 +31,7 @@ static void an_origin_tells_set_from_unset(void **state)
     assert_int_equal(config_origin(&c, "workload.dir"), ORIGIN_UNSET);
     c = fixture_good(t, ARGS(BENCH, files, "~seed"));
     assert_int_equal(config_origin(&c, "seed"), ORIGIN_DEFAULT);
-    assert_int_equal(c.plan.seed, 0);
+    assert_int_equal(c.plan->seed, 0);
 }
 
 static void every_group_file_is_good(void **state)
@@ -51,7 +51,7 @@ static void every_group_file_is_good(void **state)
         args.command = predicts ? COMMAND_SIMULATE : profiles ? COMMAND_DEEP : COMMAND_BENCH;
         struct config c = fixture_good(t, args);
         if (strcmp(group, "model") == 0)
-            assert_string_equal(c.plan.model.name, name);
+            assert_string_equal(c.plan->model.name, name);
         n++;
     }
     assert_true(n >= 14);
@@ -176,11 +176,11 @@ static void a_job_of_a_sweep_loads(void **state)
     assert_int_equal(n, 4);
     args.overrides = jobs[2];
     struct config c = fixture_good(t, args);
-    assert_string_equal(c.plan.hardware.id, "h200");
-    assert_int_equal(c.plan.seed, 1);
+    assert_string_equal(c.plan->hardware.id, "h200");
+    assert_int_equal(c.plan->seed, 1);
     args.overrides = jobs[1];
     c = fixture_good(t, args);
-    assert_string_equal(c.plan.network_device, "a100_pairwise_nvlink");
+    assert_string_equal(c.plan->hardware.network_device, "a100_pairwise_nvlink");
 }
 
 static void what_print_writes_reads_back_as_the_same(void **state)
@@ -193,9 +193,9 @@ static void what_print_writes_reads_back_as_the_same(void **state)
     config_print(&one, &a);
     struct config b = fixture_good(t, ARGS(BENCH, FILES({"bench.yaml", buf_str(&one)})));
     config_print(&two, &b);
-    assert_string_equal(b.plan.hardware.id, "007");
-    assert_string_equal(b.plan.engine.kind, "null");
-    assert_int_equal(b.plan.workload.lengths.max_tokens, 1024);
+    assert_string_equal(b.plan->hardware.id, "007");
+    assert_string_equal(b.plan->engine.kind, "null");
+    assert_int_equal(b.plan->workload.make.max_tokens, 1024);
     /* the literal ${ must be written so that it stays one */
     assert_string_equal(buf_str(&one), buf_str(&two));
     buf_free(&one);

@@ -53,7 +53,7 @@ static void a_group_can_be_left_to_the_command_line(void **state)
     assert_load_err(ARGS(BENCH, files),
                     "model: none is chosen; there are: m, n\nhint: choose with model=NAME");
     struct config c = fixture_good(t, ARGS(BENCH, files, "model=n"));
-    assert_string_equal(c.plan.model.name, "n");
+    assert_string_equal(c.plan->model.name, "n");
 }
 
 /* model.ref=DIR with the name and the random weights of the default model would be a lie. */
@@ -65,18 +65,18 @@ static void a_key_that_stands_for_a_group_leaves_its_default_out(void **state)
               {"model/m.yaml", "name: m\nweights: random:0\n"},
               {"workload/w.yaml", "arrival: {rate: 7}\n"});
     struct config c = fixture_good(t, ARGS(BENCH, files, "model.ref=d"));
-    assert_null(c.plan.model.name);
-    assert_null(c.plan.model.weights);
-    assert_true(c.plan.workload.arrival.rate > 6 && c.plan.seed == 3);
+    assert_null(c.plan->model.name);
+    assert_null(c.plan->model.weights);
+    assert_true(c.plan->workload.make.rate > 6 && c.plan->seed == 3);
     c = fixture_good(t, ARGS(BENCH, files, "workload.dir=d"));
     assert_string_equal(fixture_yaml(t, &c, "workload.arrival.rate"), "(not set)");
-    assert_string_equal(c.plan.model.name, "m");
+    assert_string_equal(c.plan->model.name, "m");
     c = fixture_good(t, ARGS(BENCH, files, "workload.trace=f"));
     assert_string_equal(fixture_yaml(t, &c, "workload.arrival.rate"), "(not set)");
     c = fixture_good(t, ARGS(BENCH, files, "model.ref=d", "model=m"));
-    assert_string_equal(c.plan.model.name, "m");
+    assert_string_equal(c.plan->model.name, "m");
     c = fixture_good(t, ARGS(BENCH, files, "model.ref=null"));
-    assert_string_equal(c.plan.model.name, "m");
+    assert_string_equal(c.plan->model.name, "m");
 }
 
 static void a_bad_choice_is_named(void **state)
@@ -127,7 +127,7 @@ static void a_missing_primary_file_is_named(void **state)
     struct config_args args = ARGS(PROFILE, ONE("seed: 5\n"));
     args.config_name = "bench";
     struct config c = fixture_good(t, args);
-    assert_int_equal(c.plan.seed, 5);
+    assert_int_equal(c.plan->seed, 5);
     assert_string_equal(c.config_name, "bench");
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "job/plan.h"
 
 /* FILES({"bench.yaml", "seed: 1\n"}, ...): a table as embed.h has it. */
 struct fixture_file {

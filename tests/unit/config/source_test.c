@@ -16,11 +16,11 @@ static void a_nearer_folder_hides_a_farther_one(void **state)
     struct config_args args = ARGS(BENCH, files);
     args.config_dir = test_path(t, "mine");
     struct config c = fixture_good(t, args);
-    assert_string_equal(c.plan.model.name, "mine");
+    assert_string_equal(c.plan->model.name, "mine");
     assert_string_equal(c.config_path, "(built in)");
     args.config_dir = NULL;
     c = fixture_good(t, args);
-    assert_string_equal(c.plan.model.name, "here");
+    assert_string_equal(c.plan->model.name, "here");
     assert_load_err(ARGS(BENCH, files, "model.name=1", "workload.num_requests=x"),
                     "command line: workload.num_requests: expected an integer, got 'x'");
 

@@ -5,11 +5,11 @@ static const char *model_beside(struct test *t, const char *word)
 {
     struct config c = fixture_good(t, ARGS(SIMULATE, embed_cmd, word));
     if (c.stand_in)
-        assert_string_equal(c.plan.model.name, "tiny_qwen3");
-    return c.stand_in            ? "stand-in"
-           : c.plan.model.ref    ? "a folder"
-           : c.plan.model.config ? c.plan.model.name
-                                 : "none";
+        assert_string_equal(c.plan->model.name, "tiny_qwen3");
+    return c.stand_in             ? "stand-in"
+           : c.plan->model.ref    ? "a folder"
+           : c.plan->model.config ? c.plan->model.name
+                                  : "none";
 }
 
 static void it_stands_in_for_no_other_model_and_beside_no_other_hardware(void **state)
@@ -50,7 +50,7 @@ static void a_model_that_was_chosen_stays(void **state)
     struct test *t = *state;
     struct config c = fixture_good(
         t, ARGS(SIMULATE, embed_cmd, "model=tiny_qwen3", "hardware=h200", "model.hub=Some/Name"));
-    assert_string_equal(c.plan.model.name, "tiny_qwen3");
+    assert_string_equal(c.plan->model.name, "tiny_qwen3");
     assert_false(c.stand_in);
     const struct embed_file *files =
         FILES({"simulate.yaml", "defaults: [model: mine, hardware: cpu, _self_]\n"},
@@ -59,12 +59,12 @@ static void a_model_that_was_chosen_stays(void **state)
               {"model/mine.yaml", "name: mine\n"}, {"model/tiny_qwen3.yaml", "name: tiny_qwen3\n"},
               {"hardware/cpu.yaml", "id: cpu\n"}, {"hardware/big.yaml", "id: big\n"});
     c = fixture_good(t, ARGS(SIMULATE, files, "hardware=big"));
-    assert_string_equal(c.plan.model.name, "mine");
+    assert_string_equal(c.plan->model.name, "mine");
     struct config_args args = ARGS(SIMULATE, files, "seed=1");
     args.config_name = "own";
     c = fixture_good(t, args);
-    assert_string_equal(c.plan.hardware.id, "big");
-    assert_null(c.plan.model.name);
+    assert_string_equal(c.plan->hardware.id, "big");
+    assert_null(c.plan->model.name);
 }
 
 int main(void)

@@ -288,7 +288,8 @@ static void roofs_come_from_a_file_a_group_or_ncu(void **state)
 {
     struct test *t = *state;
     struct deep_roofs r;
-    struct deep_rates rates = {.id = "h9", .dram_gb_per_s = 1000, .bf16 = 900, .fp32 = 60};
+    struct hardware rates = {
+        .id = "h9", .dram_gb_per_s = 1000, .peak_tflops = {.bf16 = 900, .fp32 = 60}};
     const char *path =
         test_write(t, "roofs.json",
                    "{\"gpu\": {\"name\": \"GPU 9\"}, \"hardware\": {\"dram_gb_per_s\": "
@@ -299,7 +300,7 @@ static void roofs_come_from_a_file_a_group_or_ncu(void **state)
     assert_ok(deep_roofs_make(t->a, NULL, &rates, NULL, &r, &t->e), t);
     assert_string_equal(r.source, "data sheet: hardware=h9, not measured");
     assert_true(!r.measured && r.flop_per_s[UNIT_FP16] == 120e12);
-    assert_ok(deep_roofs_make(t->a, NULL, &(struct deep_rates){0}, NULL, &r, &t->e), t);
+    assert_ok(deep_roofs_make(t->a, NULL, &(struct hardware){0}, NULL, &r, &t->e), t);
     assert_false(deep_roofs_known(&r));
     path = test_write(t, "l2.json",
                       "{\"hardware\": {\"dram_gb_per_s\": 4000, \"peak_tflops\": {\"fp32\": 51}}, "
@@ -335,7 +336,7 @@ static void ncu_knows_the_peaks_of_its_counters(void **state)
                "000\",\"50\",\"1,000\"\n"),
             &t->e),
         t);
-    assert_ok(deep_roofs_make(t->a, NULL, &(struct deep_rates){0}, &x, &r, &t->e), t);
+    assert_ok(deep_roofs_make(t->a, NULL, &(struct hardware){0}, &x, &r, &t->e), t);
     assert_true(r.dram_per_s == 1504 * 3e9);
     assert_true(r.flop_per_s[UNIT_TENSOR_BF16] == 5e14); /* dense */
     assert_true(fabs(r.l2_per_s - 4e12) < 1);

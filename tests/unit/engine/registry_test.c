@@ -38,28 +38,27 @@ static void names(void **state)
 static void places(void **state)
 {
     struct test *t = *state;
-    struct plan p = {.device = "cpu", .cluster.replicas = 1};
+    struct engine_settings p = {.device = "cpu"};
+    const struct hardware none = {0}, h200 = {.id = "h200", .sms = 132};
     const struct engine *cpu = engine_find("cpu"), *sim = engine_find("sim");
     assert_int_equal(engine_device("cpu"), ENGINE_ON_CPU);
     assert_int_equal(engine_device("cuda"), ENGINE_ON_CUDA);
     assert_int_equal(engine_device("cuda:3"), ENGINE_ON_CUDA);
     assert_int_equal(engine_device("cpu:1"), 0);
     assert_int_equal(engine_device("cud"), 0);
-    assert_ok(engine_check_place(cpu, &p, &t->e), t);
+    assert_ok(engine_check_place(cpu, &p, &none, 1, &t->e), t);
     p.device = "cuda:1";
-    assert_err(engine_check_place(cpu, &p, &t->e), ST_DEVICE, t,
+    assert_err(engine_check_place(cpu, &p, &none, 1, &t->e), ST_DEVICE, t,
                "device=cuda:1: engine cpu runs on the CPU\nhint: device=cpu");
-    p = (struct plan){
-        .device = "cpu", .cluster.replicas = 1, .hardware = {.id = "h200", .sms = 132}};
-    assert_ok(engine_check_place(sim, &p, &t->e), t);
+    p.device = "cpu";
+    assert_ok(engine_check_place(sim, &p, &h200, 1, &t->e), t);
     err_clear(&t->e);
-    assert_err(engine_check_place(cpu, &p, &t->e), ST_USAGE, t,
+    assert_err(engine_check_place(cpu, &p, &h200, 1, &t->e), ST_USAGE, t,
                "hardware=h200: that is a GPU, and engine cpu runs on device=cpu\n"
                "hint: leave hardware out, or engine=cuda");
     err_clear(&t->e);
-    p = (struct plan){.device = "cpu", .cluster.replicas = 2};
-    assert_ok(engine_check_place(sim, &p, &t->e), t);
-    assert_err(engine_check_place(cpu, &p, &t->e), ST_USAGE, t,
+    assert_ok(engine_check_place(sim, &p, &none, 2, &t->e), t);
+    assert_err(engine_check_place(cpu, &p, &none, 2, &t->e), ST_USAGE, t,
                "cluster.replicas: engine cpu runs one replica, not 2");
 }
 
@@ -67,7 +66,7 @@ static void places(void **state)
 static void host_plans(void **state)
 {
     struct test *t = *state;
-    const struct plan p = {.device = "cpu"};
+    const struct engine_settings p = {.device = "cpu"};
     struct engine_plan plan;
     struct memory_plan expected;
     struct model m;
@@ -100,13 +99,18 @@ static void host_plans(void **state)
 static void simulated_plans(void **state)
 {
     struct test *t = *state;
-    const struct plan p = {.hardware.id = "b300"};
+    const struct engine_settings p = {0};
     const struct engine *sim = engine_find("sim");
     struct engine_plan plan, real;
     struct model m;
     assert_ok(model_load(t->a, TW_SOURCE_DIR "/tests/golden/models/qwen3", &m, &t->e), t);
-    struct memory_facts f = {
-        .model = &m, .tp = 1, .pp = 1, .block_size = 16, .request_tokens = 100, .batch_cap = 3};
+    struct memory_facts f = {.hardware_id = "b300",
+                             .model = &m,
+                             .tp = 1,
+                             .pp = 1,
+                             .block_size = 16,
+                             .request_tokens = 100,
+                             .batch_cap = 3};
     assert_err(sim->plan(&p, &f, &plan, &t->e), ST_USAGE, t,
                "scheduler.num_blocks: how many KV blocks hardware.id b300 holds is not known, nor "
                "its memory\nhint: hardware=NAME takes that group of configs/hardware, with its "

@@ -31,7 +31,7 @@ static struct job_context job_of(struct test *t, enum command command, const cha
     if (more)
         all[args->n_overrides++] = more;
     assert_ok(config_load(t->a, args, config, &t->e), t);
-    return (struct job_context){.a = t->a, .config = config, .plan = &config->plan, .args = args};
+    return (struct job_context){.a = t->a, .config = config, .plan = config->plan, .args = args};
 }
 
 static struct fit_row fit_of(struct test *t, const char *const *words, const int64_t *lengths,

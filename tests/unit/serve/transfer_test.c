@@ -19,7 +19,7 @@ static struct harness parted(size_t n, int32_t replicas, int32_t prefill_replica
     h.p.token_budget = 32;
     h.p.replicas = replicas;
     h.p.prefill_replicas = prefill_replicas;
-    h.p.kv_bandwidth = 400;
+    h.p.kv_bandwidth_gb_s = 400e-9;
     h.p.kv_latency_s = 0.5;
     h.p.kv_bytes_per_token = 100;
     return h;
@@ -102,7 +102,7 @@ static void what_has_come_waits_for_blocks(void **state)
     (void)state;
     struct harness h = parted(2, 3, 2);
     h.p.batch_cap = 1;
-    h.p.kv_bandwidth = 1e15;
+    h.p.kv_bandwidth_gb_s = 1e6;
     harness_run(&h);
     harness_check(&h);
     completes(&h, 0, 1, 3.5);
@@ -161,7 +161,7 @@ static void what_makes_no_sense_is_refused(void **state)
     p.prefill_replicas = 2;
     refused(p, "cluster.prefill_replicas: 2 of 2 replicas leave none to decode");
     p = h.p;
-    p.kv_bandwidth = 0;
+    p.kv_bandwidth_gb_s = 0;
     refused(p, "cluster.prefill_replicas: the links need a bandwidth");
     p = h.p;
     p.policy = "orca";
@@ -171,7 +171,7 @@ static void what_makes_no_sense_is_refused(void **state)
     p.prefill_replicas = 0;
     refused(p,
             "cluster.kv_bandwidth_gb_s: without cluster.prefill_replicas nothing is transferred");
-    p.kv_bandwidth = 0;
+    p.kv_bandwidth_gb_s = 0;
     refused(p, "cluster.kv_latency_s: without cluster.prefill_replicas nothing is transferred");
 }
 

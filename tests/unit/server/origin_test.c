@@ -31,8 +31,9 @@ static void host_names_this_server(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(origin_host_ok(rows[i].value, rows[i].listens, more, 1), rows[i].ok);
-        assert_true(origin_host_ok(rows[i].value, rows[i].listens, any, 1));
+        assert_int_equal(origin_host_ok(rows[i].value, rows[i].listens, (struct texts){more, 1}),
+                         rows[i].ok);
+        assert_true(origin_host_ok(rows[i].value, rows[i].listens, (struct texts){any, 1}));
     }
 }
 

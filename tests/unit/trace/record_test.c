@@ -24,22 +24,22 @@ static void ranges_that_the_recorder_cannot_hold_are_refused(void **state)
     long_one[sizeof long_one - 1] = 0;
     for (size_t i = 0; i < TRACE_RANGES + 1; i++)
         many[i] = "decode@*";
-    struct trace_record r = {.ranges = many, .n_ranges = TRACE_RANGES};
+    struct trace_record r = {.ranges = {many, TRACE_RANGES}};
     assert_ok(trace_record_check(&r, &t->e), t);
-    r.n_ranges++;
+    r.ranges.n++;
     assert_err(trace_record_check(&r, &t->e), ST_USAGE, t,
                "trace.range: 9 patterns; 8 is the most\n"
                "hint: one with * may stand for several");
     const char *const bad[] = {"", "@LLM", "two\nlines"};
     for (size_t i = 0; i < 3; i++) {
-        r = (struct trace_record){.ranges = &bad[i], .n_ranges = 1};
+        r = (struct trace_record){.ranges = {&bad[i], 1}};
         err_clear(&t->e);
         assert_int_equal(trace_record_check(&r, &t->e), ST_USAGE);
         assert_string_equal(err_hint_text(&t->e),
                             "range@domain, or *@domain for all ranges of a domain");
     }
     const char *one = long_one;
-    r = (struct trace_record){.ranges = &one, .n_ranges = 1};
+    r = (struct trace_record){.ranges = {&one, 1}};
     err_clear(&t->e);
     assert_err(trace_record_check(&r, &t->e), ST_USAGE, t,
                "trace.range: a pattern of 299 bytes; 127 is the most");

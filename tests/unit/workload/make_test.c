@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/plan.h"
 #include "support/fake_tokenizer.h"
 #include "support/support.h"
 

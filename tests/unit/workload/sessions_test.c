@@ -1,6 +1,5 @@
 #include <math.h>
 
-#include "config/plan.h"
 #include "support/support.h"
 #include "workload/make.h"
 #include "workload/stream.h"

@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "config/plan.h"
 #include "support/support.h"
 #include "workload/workload.h"
 

@@ -1,6 +1,5 @@
 #include "workload/stream.h"
 
-#include "config/plan.h"
 #include "support/support.h"
 
 #define META                                                                                       \

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "config/plan.h"
 #include "support/fake_tokenizer.h"
 #include "support/support.h"
 #include "text/json.h"

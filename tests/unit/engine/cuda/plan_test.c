@@ -23,7 +23,7 @@ static struct memory_facts facts_of(struct test *t, struct model *m)
                                  .batch_tokens = 256};
 }
 
-static const struct plan settings = {.device = "cuda"};
+static const struct engine_settings settings = {.device = "cuda"};
 
 /* All of the share is used, and no more: to a block. */
 static void the_cache_takes_what_is_left(void **state)
@@ -33,7 +33,7 @@ static void the_cache_takes_what_is_left(void **state)
     struct engine_plan plan;
     const struct memory_facts f = facts_of(t, &m);
     for (int dtype = 0; dtype < 3; dtype++) {
-        const struct plan typed = {.device = "cuda:0", .engine.dtype = dtype};
+        const struct engine_settings typed = {.device = "cuda:0", .dtype = dtype};
         static const enum cuda_dtype types[] = {CUDA_BF16, CUDA_F16, CUDA_F32};
         assert_ok(cuda_engine_plan(&typed, &f, &plan, &t->e), t);
         struct cuda_engine_params p = {.model = &m,

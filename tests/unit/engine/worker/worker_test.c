@@ -71,8 +71,7 @@ static enum st run(struct test *t, const struct setup *u, struct seen *seen,
     }
     memset(seen, 0, sizeof *seen);
     seen->stop_at = u->stop_at;
-    struct worker_params p = {.command = command,
-                              .n_command = n_command,
+    struct worker_params p = {.command = {command, n_command},
                               .greeting = {.model_name = "m", .device = "cpu"},
                               .start_timeout_s = LONG_S,
                               .load_timeout_s = LONG_S,
@@ -80,7 +79,7 @@ static enum st run(struct test *t, const struct setup *u, struct seen *seen,
                               .request_timeout_s = u->request_s,
                               .stop_timeout_s = u->stop_at ? 0.1 : LONG_S,
                               .clock_rounds = 8,
-                              .text = u->text,
+                              .prompt = u->text ? WORKER_TEXT : WORKER_IDS,
                               .stop = &seen->stop};
     struct workload_request requests[N];
     int32_t ids[PREFILL] = {1, 2, 3}, *all_ids[N], longer[LONGEST] = {1, 2, 3};
@@ -423,8 +422,7 @@ static void an_interrupted_run_has_a_row_for_each(void **state)
 static enum st open_passes(struct test *t, const char *args[3], double silence_s, struct worker **w)
 {
     const char *command[] = {fake_worker(t), args[0], args[1], args[2]};
-    struct worker_params p = {.command = command,
-                              .n_command = args[1] ? args[2] ? 4 : 3 : 2,
+    struct worker_params p = {.command = {command, args[1] ? args[2] ? 4 : 3 : 2},
                               .greeting = {.model_name = "m", .device = "cpu"},
                               .start_timeout_s = LONG_S,
                               .load_timeout_s = LONG_S,
@@ -566,8 +564,7 @@ static enum st open_it(struct test *t, const char *program, const char *arg, dou
                        double load_s)
 {
     const char *command[] = {program, arg};
-    struct worker_params p = {.command = command,
-                              .n_command = program ? 2 : 0,
+    struct worker_params p = {.command = {command, program ? 2 : 0},
                               .start_timeout_s = start_s,
                               .load_timeout_s = load_s,
                               .clock_rounds = 1};
