@@ -3,7 +3,8 @@
  *
  * A machine is made whose operator times are known at every size. It is profiled many times over,
  * each time with other noise; every profile simulates the same workload, with its intervals, and so
- * does the machine itself. The study of methodology.md is this program with more of everything:
+ * does the machine itself. The study of docs/lab/intervals.md is this program with more of
+ * everything:
  *
  *     COVERAGE=400 build-test/tests/unit.search unit.search.coverage */
 #include <math.h>
