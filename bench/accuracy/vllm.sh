@@ -21,8 +21,13 @@
 #             bundle with energy: PROFILES names its profile.root, else the CUDA engine's is measured here when the server is down.
 #   tp2       with --tensor-parallel-size 2 on two GPUs: a3, a12 and three loads (a20 long chat), predicted uncalibrated, from the
 #             calibration of one GPU (predict) with the all-reduce that all_reduce.py measures, and calibrated. ALL_REDUCE: its table.
-#   other     another engine: OTHER='transformers serve --port $PORT' or lmdeploy's: a3 and a12 to calibrate on, long and chat to
-#             predict. OTHER_CLIENT: settings of the client (client.prompts=ids), OTHER_SET: of its simulation (scheduler=vllm_0_33).
+#   other     another engine: OTHER is its command, which takes $PORT and $MODEL (the reference): a3 and a12 to calibrate on, long and
+#             chat to predict. OTHER_CLIENT: settings of the client (client.prompts=ids), OTHER_SET: of its simulation
+#             (scheduler=vllm_0_33), OTHER_RATE: a factor of all rates, for one that would be overloaded. That of transformers:
+#                 OTHER='python3 bench/accuracy/transformers_serve.py /tmp/models/$MODEL --port $PORT --cb-max-batch-tokens 2048 --cb-num-blocks 512'
+#                 OTHER_CLIENT='client.prompts=text client.tokenizer=/tmp/models/$MODEL/tokenizer.json'
+#                 OTHER_SET='scheduler=vllm_0_33 scheduler.token_budget=2048 scheduler.batch_cap=1024 scheduler.block_size=256
+#                 scheduler.num_blocks=512' OTHER_RATE=0.25
 #   extras    once each, predicted uncalibrated: prompts with a common beginning, with the tokens found in the cache; sampling with
 #             temperature and top-p, beside greedy; --quantization fp8.
 #   peers     AIConfigurator's and AISimulate's predictions of the runs, where PYTHON has these packages.
@@ -107,7 +112,7 @@ settings_of() {
     case $4 in
     rate=*)
         rate=${4#rate=}
-        echo "workload.arrival.rate=$(awk -v r="${rate%%,*}" -v s=$scale 'BEGIN { print r * s }')"
+        echo "workload.arrival.rate=$(awk -v r="${rate%%,*}" -v s=$scale -v f="${rate_factor:-1}" 'BEGIN { print r * s * f }')"
         ;;
     esac
     # shellcheck disable=SC2046  # several words
@@ -161,8 +166,8 @@ recorded() {
         load_into "$to" "$load" $(power) "$@"
     }
     server_log_part "$to/iterations.log" "$from"
-    fetch "$url/metrics" >"$to/metrics_after.txt" || :
-    mv "$out/server/metrics" "$to/metrics_before.txt"
+    fetch "$url/metrics" >"$to/metrics_after.txt" || rm -f "$to/metrics_after.txt" # another engine may have none
+    [ ! -s "$out/server/metrics" ] || mv "$out/server/metrics" "$to/metrics_before.txt"
     server_facts >"$runs/$name.facts"
     settings_of_server >"$runs/$name.settings"
     sealed "${name}_$load"
@@ -175,7 +180,8 @@ settings_of_server() {
     if [ -n "${REHEARSE:-}" ]; then # of the stand-in, which has another log
         printf '%s\n' scheduler.batch_cap=32 scheduler.max_model_len=1024 scheduler.num_blocks=600
     else
-        stated=$(server_settings)
+        stated=''
+        [ -n "${server_other:-}" ] || stated=$(server_settings)
         for word in "scheduler.batch_cap=$sequences" "scheduler.max_model_len=${MAXLEN:-8192}"; do
             printf '%s\n' "$stated" | grep -q "^${word%%=*}=" || echo "$word"
         done

@@ -2,7 +2,7 @@
 # Sourced by bench/accuracy/vllm.sh: servers that differ from the first one, and what others predict.
 #
 # A variant names the runs of its server apart, OUT/runs/MODEL-VARIANT_LOAD: server_args, what its server is started with besides;
-# client_set and variant_set, settings of the client and of simulations. `tp2 recorded MODEL LOAD` is `recorded` for that server.
+# client_set and variant_set, settings of the client and of simulations; rate_factor, of its loads. `tp2 recorded MODEL LOAD` is `recorded` for that server.
 
 bases() { # PREFIX MODEL BASIS...: a step for each prediction of that variant
     of_variant=$1 of_model=$2
@@ -93,7 +93,9 @@ for_two_gpus() {
 # ---- another engine ----
 
 other() { # FUNCTION [ARG]...
-    variant=-other server_other=1 client_set=${OTHER_CLIENT:-client.prompts=ids}
+    model_of "$2" # a tokenizer is a model's
+    variant=-other server_other=1 rate_factor=${OTHER_RATE:-1}
+    client_set=$(printf '%s\n' "${OTHER_CLIENT:-client.prompts=ids}" | sed "s|[$]MODEL|$reference|g")
     scheduler_set='' variant_set=${OTHER_SET:-scheduler=$(small vllm_0_33 orca)}
     case " $variant_set" in
     *" scheduler="*) scheduler_set=${variant_set##*scheduler=} scheduler_set=scheduler=${scheduler_set%% *} ;;

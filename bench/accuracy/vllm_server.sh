@@ -7,7 +7,7 @@
 #     server_log_part FILE FROM                           its iterations since byte FROM of the log, as .gz
 #
 # With server_tool set, `trace` or `capture`, it runs below `twinfer $server_tool out=$server_out $server_settings`, which ends with
-# it: server_down waits for that. With server_other set it is the engine of OTHER.
+# it: server_down waits for that. With server_other set it is the engine of OTHER, which is told PORT and MODEL, the reference.
 #
 # OUT/server holds what stands of it: `words` (those of server_up), `url`, `log` (a path), `stop` (how it ends: folder, group, held or
 # nothing), `pid`.
@@ -75,7 +75,7 @@ server_up() { # NAME GROUP SEQUENCES REFERENCE [ARG]...
         await_server
         ;;
     other)
-        in_the_background env "PORT=${PORT:-8000}" sh -c "exec $OTHER"
+        in_the_background env "PORT=${PORT:-8000}" "MODEL=$reference" sh -c "exec $OTHER"
         await_server
         ;;
     url)
@@ -223,6 +223,7 @@ server_log_part() { # FILE FROM
 # What the server said of itself in its log: the program's reading of it, or why there is none.
 server_facts() {
     echo "version $(fetch "$url/version" 2>/dev/null || :)"
+    [ -z "${server_other:-}" ] || return 0
     [ -n "$log" ] && [ -f "$log" ] || return 0
     "$tw" settings "settings.log=$log" 2>&1 || :
 }

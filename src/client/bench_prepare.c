@@ -27,8 +27,8 @@ static enum st write_prompt(struct client_bench *b, struct arena *scratch, int32
                 "the workload has lengths without texts, and model %s has no tokenizer",
                 b->p.model);
         if (b->p.body.endpoint != BODY_COMPLETIONS)
-            return err_hint(e, "model.tokenizer=FILE names one, workload.prompts=FILE has texts");
-        return err_hint(e, "client.prompts=ids needs none");
+            return err_hint(e, "client.tokenizer=FILE names one, workload.prompts=FILE has texts");
+        return err_hint(e, "client.tokenizer=FILE names one, client.prompts=ids needs none");
     }
     if (drawn)
         prompt_words_draw(b->words, ids, (size_t)n);

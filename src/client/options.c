@@ -21,8 +21,8 @@ static const struct option rows[] = {
      .help = "name of the model at the server; the one that it serves when unset"},
     {AT("client.tokenizer", counter_id), .commands = DRIVES, .when = SERVER,
      .help = "tokenizer.json of the model that the server runs: counts output tokens where the "
-             "server sends no usage; that of a model named on the command line when unset, else "
-             "chunks are counted"},
+             "server sends no usage, and writes the prompts of a model that has none; that of a "
+             "model named on the command line when unset, else chunks are counted"},
     {AT("client.max_tokens_name", body.limit), .def = "auto",
      .allowed = "auto|max_tokens|max_completion_tokens", .commands = DRIVES, .when = SERVER,
      .help = "what the limit on output tokens is called; auto is max_tokens, or the other one "

@@ -138,10 +138,13 @@ static enum st get_arrivals(struct openai_bench *b, struct err *e)
     return ST_OK;
 }
 
-/* Texts and tokenizer where there are any; a text workload needs no tokenizer. */
+/* Texts and tokenizer where there are any; a text workload needs no tokenizer. The server's writes
+ * the prompts of a model without one. */
 static enum st get_workload(struct openai_bench *b, struct err *e)
 {
     struct job_context *c = b->c;
+    if (!b->m.tokenizer)
+        b->m.tokenizer = c->plan->client.tokenizer;
     TRY(job_workload(c, &b->m, b->m.tokenizer != NULL, &b->w, e));
     if (!b->w.prompts && b->w.w.prompts && !b->m.tokenizer)
         TRY(prompts_load(c->a, b->w.w.prompts, &b->w.prompts, &b->w.n_prompts, e));
