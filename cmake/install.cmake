@@ -23,7 +23,7 @@ install(FILES bench/steps.sh DESTINATION share/twinfer/bench)
 install(PROGRAMS bench/gpu/run.sh DESTINATION share/twinfer/bench/gpu)
 install(PROGRAMS bench/accuracy/worker_h200.sh bench/accuracy/vllm.sh DESTINATION share/twinfer/bench/accuracy)
 install(FILES bench/accuracy/vllm_server.sh bench/accuracy/vllm_predict.sh bench/accuracy/vllm_pieces.sh bench/accuracy/vllm_more.sh
-        bench/accuracy/vllm_hold.sh bench/accuracy/all_reduce.py bench/accuracy/peers.py DESTINATION share/twinfer/bench/accuracy)
+        bench/accuracy/vllm_hold.sh bench/accuracy/all_reduce.py bench/accuracy/peers.py bench/accuracy/transformers_serve.py DESTINATION share/twinfer/bench/accuracy)
 install(DIRECTORY bench/capture bench/replay bench/energy bench/deep bench/trace DESTINATION share/twinfer/bench
         USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "*.sh" PATTERN "*.py" PATTERN "*.c" PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY ${pages}/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")

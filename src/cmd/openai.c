@@ -144,7 +144,7 @@ static enum st get_workload(struct openai_bench *b, struct err *e)
 {
     struct job_context *c = b->c;
     if (!b->m.tokenizer)
-        b->m.tokenizer = c->plan->client.tokenizer;
+        b->m.tokenizer = c->plan->client.counter_id;
     TRY(job_workload(c, &b->m, b->m.tokenizer != NULL, &b->w, e));
     if (!b->w.prompts && b->w.w.prompts && !b->m.tokenizer)
         TRY(prompts_load(c->a, b->w.w.prompts, &b->w.prompts, &b->w.n_prompts, e));

@@ -124,6 +124,19 @@ static const char *number(struct arena *a, double v)
     return document_value(a, DOCUMENT_NUMBER, v);
 }
 
+/* "scheduler=sarathi scheduler.chunk_size=512", for a command line */
+static const char *settings_words(struct arena *a, const struct search_result *r,
+                                  const struct search_config *c)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < c->n_values && i < r->n_axes; i++)
+        if (c->values[i] && r->axes[i].key)
+            buf_printf(&b, "%s%s=%s", b.n ? " " : "", r->axes[i].key, c->values[i]);
+    const char *words = b.n ? arena_str(a, buf_str(&b)) : "as configured";
+    buf_free(&b);
+    return words;
+}
+
 static void tell_tiles(struct document *d, const struct search_result *r)
 {
     size_t n, n_front;
@@ -222,6 +235,9 @@ static void tell_configs(struct document *d, const struct search_result *r, size
     if (n > most)
         document_remark(d, "The best %zu of %zu; search.csv holds all.", most, n);
     document_remark(d, "tok/s are those under the largest load that was tried.");
+    const struct search_config *first = &r->configs[best[0].config];
+    if (rate_per_gpu(first) > 0)
+        document_remark(d, "Settings of the first: %s", settings_words(d->a, r, first));
 }
 
 static bool same_reason(const struct search_config *x, const struct search_config *y)

@@ -28,7 +28,7 @@ done
 (cd "$prefix" && find . -type f ! -name other ! -name note ! -name mine.yaml | sort) >"$work/found"
 {
     cd "$source"
-    find configs data adapters bench/steps.sh bench/gpu/run.sh bench/accuracy/worker_h200.sh bench/accuracy/vllm*.sh bench/accuracy/all_reduce.py bench/accuracy/peers.py -type f ! -path '*/__pycache__/*' | sed 's|^|./share/twinfer/|'
+    find configs data adapters bench/steps.sh bench/gpu/run.sh bench/accuracy/worker_h200.sh bench/accuracy/vllm*.sh bench/accuracy/all_reduce.py bench/accuracy/peers.py bench/accuracy/transformers_serve.py -type f ! -path '*/__pycache__/*' | sed 's|^|./share/twinfer/|'
     find bench/capture bench/replay bench/energy bench/deep bench/trace -name '*.sh' -o -name '*.py' -o -name '*.c' |
         sed 's|^|./share/twinfer/|'
     find docs bench data -name '*.md' -o -name '*.png' | sed 's|^|./share/doc/twinfer/|'
