@@ -260,6 +260,20 @@ static void keep_host(struct replica *r, double until_s)
     }
 }
 
+/* The host looks at the end of the newest batch once it has answered those before: one whose answer
+ * takes less does not come first. */
+static void keep_order(struct replica *r, struct flight *newest)
+{
+    for (int32_t i = 0; i < r->max_in_flight; i++) {
+        const struct flight *f = &r->flights[i];
+        if (f == newest || !f->out || f->c.end_s <= newest->look_s)
+            continue;
+        newest->look_s = f->c.end_s;
+        newest->c.end_s = f->c.end_s + newest->c.answer_s;
+        newest->due_s = fmax(newest->c.end_s, r->host_until_s);
+    }
+}
+
 /* Ends that have been moved go back to their place. */
 static void settle(struct serve_loop *l)
 {
@@ -303,6 +317,8 @@ static enum st fetch(struct serve_loop *l, struct replica *r, struct flight *f, 
     f->seen = false;
     f->due_s = c->end_s;
     keep_host(r, c->host_until_s);
+    if (r->host_until_s > 0)
+        keep_order(r, f);
     struct pending x = {f->due_s, l->seq++, r, f};
     heap_push(&l->heap, earlier, x);
     return ST_OK;

@@ -17,7 +17,8 @@ static const double UNIT_S = 1.0 / (1 << 20);
 
 struct machine {
     double decode_s, prompt_s, token_s, row_s; /* device */
-    double host_s, chunk_s, launch, answer_s;  /* host; launch: share of it, 0.5 or 0.75 or 1 */
+    double host_s, chunk_s, launch;            /* host; launch: share of it, 0.5 or 0.75 or 1 */
+    double answer_s, answer_more_s;            /* more: of some batches, up to three times */
 };
 
 static double rounded(double s)
@@ -29,7 +30,8 @@ static struct stage_time times_of(const struct machine *m, const struct batch *b
 {
     struct stage_time t = {.device_s = b->n_chunks ? m->prompt_s : m->decode_s,
                            .host_s = m->host_s,
-                           .answer_s = m->answer_s};
+                           .answer_s =
+                               m->answer_s + m->answer_more_s * (double)(b->load.kv_tokens % 4)};
     t.device_s +=
         rounded(m->token_s * (double)b->load.kv_tokens + m->row_s * (double)b->load.tokens);
     t.host_s += m->chunk_s * (double)b->n_chunks;
@@ -45,7 +47,7 @@ struct engine {
     struct serve_clock *clock;
     struct out {
         uint64_t ticket;
-        double done_s; /* by the device */
+        double done_s, answer_s; /* by the device, by the host */
         bool answered;
         struct completion c;
     } out[2];
@@ -71,7 +73,8 @@ static enum st engine_submit(void *self, const struct batch *b, uint64_t *ticket
     const double begin_s = fmax(launched_s - t.launch_s, g->device_free_s);
     g->device_free_s = fmax(begin_s + t.device_s, launched_s);
     g->clock->now_s = launched_s;
-    *o = (struct out){.ticket = *ticket = ++g->tickets, .done_s = g->device_free_s};
+    *o = (struct out){
+        .ticket = *ticket = ++g->tickets, .done_s = g->device_free_s, .answer_s = t.answer_s};
     o->c = (struct completion){
         .ticket = o->ticket, .start_s = launched_s - t.host_s, .device_s = t.device_s};
     g->n_out++;
@@ -92,7 +95,7 @@ static enum st engine_next(void *self, double deadline_s, struct completion *c, 
     if (!o->answered) {
         clock_advance_s(g->clock, o->done_s);
         o->answered = true;
-        o->c.end_s = g->clock->now_s += g->m->answer_s;
+        o->c.end_s = g->clock->now_s += o->answer_s;
     }
     if (o->c.end_s > deadline_s)
         return ST_END;
@@ -238,7 +241,8 @@ static void both_clocks_build_the_same_batches(void **state)
                             .host_s = drawn(&r, k % 3 ? 20 : 150) + UNIT_S * 8,
                             .chunk_s = drawn(&r, k % 2 ? 0 : 80),
                             .launch = (double[]){0.5, 0.75, 1}[rng_below(&r, 3)],
-                            .answer_s = drawn(&r, k % 5 ? 2 : 40)};
+                            .answer_s = drawn(&r, k % 5 ? 2 : 40),
+                            .answer_more_s = k % 3 == 1 ? UNIT_S * 8 : 0};
         struct workload_request w[MOST];
         const size_t n = 5 + rng_below(&r, MOST - 5);
         const int64_t gap = 1 + (int64_t)rng_below(&r, 1500);
