@@ -37,4 +37,4 @@ for name in qwen3 vlm tp; do
     sed -i "s|$work/||g" "$to"/*
     echo "$name: $(find "$to" -type f | wc -l) files, $(du -sk "$to" | cut -f1) KiB"
 done
-echo "next: ctest -R unit.deep.summary, docs/examples/README.md"
+echo "next: ctest -R unit.deep.deep_document, docs/examples/README.md"

@@ -314,6 +314,15 @@ static enum st iterate(struct log_problem *x, struct theta *t, double *predicted
     }
 }
 
+/* The host's part of an iteration that waits for it; 0 of one that waits for the device. Without
+ * asynchronous scheduling each waits for both. */
+static double host_s(const struct replayed *s, size_t i)
+{
+    if (isnan(s->launch_s[i]))
+        return fmax(s->tokens_s[i] - s->begin_s[i] - s->device_s[i], 0);
+    return s->wait_s[i] < NO_WAIT_S ? s->launch_s[i] : 0;
+}
+
 /* A simulation has the pace 1. The prior of each parameter holds the parameters where they are,
  * and that of a pace is wide, so that the paces of a host that is slower than the prior have a mean
  * above 1. The parameters take that mean, of the iterations that wait for the host, which then take
@@ -323,12 +332,13 @@ static void take_mean_pace(struct log_problem *x, struct theta *t)
     double paced_s = 0, even_s = 0;
     for (size_t r = 0; r < x->n_runs; r++)
         for (size_t i = 0; i < x->runs[r]->match.n; i++) {
-            const struct replayed *s = &x->replayed[r];
-            if (!x->runs[r]->match.of[i].known || !(s->wait_s[i] < NO_WAIT_S) ||
-                pace_stalled(&x->pace, pace_stretch(&x->pace, r, i)))
+            const size_t stretch = pace_stretch(&x->pace, r, i);
+            const double s = host_s(&x->replayed[r], i);
+            if (!x->runs[r]->match.of[i].known || !pace_known(&x->pace, stretch) ||
+                pace_stalled(&x->pace, stretch))
                 continue;
-            paced_s += s->launch_s[i];
-            even_s += s->launch_s[i] / x->pace.of[r][i];
+            paced_s += s;
+            even_s += s / x->pace.of[r][i];
         }
     if (!(even_s > 0))
         return;

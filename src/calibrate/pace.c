@@ -129,6 +129,11 @@ bool pace_stalled(const struct pace *p, size_t stretch)
     return fabs(p->ln[stretch]) > STALL * p->sd;
 }
 
+bool pace_known(const struct pace *p, size_t stretch)
+{
+    return p->curvature[stretch] - precision(p) > 0;
+}
+
 void pace_settle(struct arena *scratch, struct pace *p)
 {
     double *u = arena_array(scratch, double, p->n), squares = 0;

@@ -53,6 +53,7 @@ void pace_step(const struct pace *p, const double theta[THETAS], double *step);
 void pace_move(struct pace *p, const double *step, double by); /* u -= by step */
 void pace_slow(struct pace *p, double by);                     /* all u += by */
 bool pace_stalled(const struct pace *p, size_t stretch);
+bool pace_known(const struct pace *p, size_t stretch); /* by the data of the last equations */
 double pace_loss(const struct pace *p);
 void pace_settle(struct arena *scratch, struct pace *p);
 /* To the covariance of a fit, what the mean pace of another run as long as these adds: what

@@ -118,8 +118,8 @@ static void add_table(struct buf *out, const struct document_table *t,
         if (!c->under)
             columns[n++] = (struct page_column){
                 .head = c->title, .look = look_of(c->kind), .series = c->series};
-        else if (!columns[n - 1].below)
-            columns[n - 1].below = c->title;
+        else
+            columns[n - 1].below[columns[n - 1].below[0] != NULL] = c->title;
     }
     page_table_begin(&page, out, columns, n);
     for (const struct document_row *row = t->first; row; row = row->next)

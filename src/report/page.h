@@ -109,8 +109,8 @@ void page_analysis(struct arena *a, struct buf *out, const struct node *meta);
 struct page_column {
     const char *head; /* "" only for the first */
     enum page_look { PAGE_NUMBER, PAGE_REAL, PAGE_SIM, PAGE_WORDS, PAGE_LABEL } look;
-    const char *below; /* a second line of the head; NULL = none */
-    int series;        /* the head has the colour of a chart's line, from 1; 0 = none */
+    const char *below[2]; /* further lines of the head; NULL = none */
+    int series;           /* the head has the colour of a chart's line, from 1; 0 = none */
 };
 struct page_table {
     struct buf *out;

@@ -20,8 +20,8 @@ static void add_head(struct buf *out, const struct page_column *c, const char *c
         buf_printf(out, " class=\"%s\"", class);
     buf_putc(out, '>');
     html_escape(out, c->head);
-    if (c->below)
-        page_tag(out, "small", "change", "%s", c->below);
+    for (int i = 0; i < 2 && c->below[i]; i++)
+        page_tag(out, "small", "change", "%s", c->below[i]);
     buf_puts(out, "</th>");
 }
 

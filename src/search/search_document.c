@@ -144,7 +144,7 @@ static void tell_tiles(struct document *d, const struct search_result *r)
                              *front = search_rank_front(d->a, r, &n_front);
     document_tile(d, "Configurations", document_value(d->a, DOCUMENT_COUNT, (double)r->n),
                   n < r->n ? arena_printf(d->a, "%zu cannot be simulated", r->n - n) : NULL);
-    if (n > 0) {
+    if (n > 0 && rate_per_gpu(&r->configs[best[0].config]) > 0) {
         const struct search_config *c = &r->configs[best[0].config];
         document_tile(d, "Best capacity per GPU, requests/s", number(d->a, rate_per_gpu(c)),
                       search_config_words(d->a, r, c));
@@ -237,7 +237,7 @@ static void tell_configs(struct document *d, const struct search_result *r, size
     document_remark(d, "tok/s are those under the largest load that was tried.");
     const struct search_config *first = &r->configs[best[0].config];
     if (rate_per_gpu(first) > 0)
-        document_remark(d, "Settings of the first: %s", settings_words(d->a, r, first));
+        document_fact(d, "Settings of the first", settings_words(d->a, r, first));
 }
 
 static bool same_reason(const struct search_config *x, const struct search_config *y)

@@ -24,6 +24,8 @@ const char *document_value(struct arena *a, enum document_kind kind, double v)
     case DOCUMENT_ID:
         return arena_printf(a, "%.0f", v);
     case DOCUMENT_NUMBER:
+        if (fabs(v) >= 9999.5 && fabs(v) < 1e15) /* "23,457", not "2.346e+04" */
+            return arena_str(a, words_count(text, llround(v)));
         return arena_printf(a, "%.4g", v);
     case DOCUMENT_S:
         return arena_str(a, words_duration(text, v));

@@ -75,7 +75,9 @@ static void observe(struct test *t, struct server *s)
             begin_s = at.tokens_s[i - 1] + 0.5;
         at.tokens_s[i] += begin_s;
         at.begin_s[i] += begin_s;
-        s->fake.of[i].elapsed_s = round(1e5 * at.wait_s[i]) / 1e5;
+        const double elapsed_s =
+            isnan(at.wait_s[i]) ? at.tokens_s[i] - at.begin_s[i] : at.wait_s[i];
+        s->fake.of[i].elapsed_s = round(1e5 * elapsed_s) / 1e5;
     }
     for (int k = 0; k < FAKE_LOG_REQUESTS; k++) {
         struct run_request *q = &s->fake.requests[k];
@@ -197,6 +199,30 @@ static void a_traced_host_does_not_count(void **state)
     assert_near(fit.theta.ln[ITERATION_WEIGHTS_EFFICIENCY], log(0.7), 0.05);
 }
 
+/* What the host takes of an iteration with a prompt. */
+static double launched_s(const struct replayed *at, size_t i)
+{
+    return isnan(at->launch_s[i]) ? at->tokens_s[i] - at->begin_s[i] - at->device_s[i]
+                                  : at->launch_s[i];
+}
+
+/* A simulation, which has no paces, launches in the time that the run took in all. */
+static void check_mean_pace(struct test *t, const struct server *s, const struct calibrate_fit *fit)
+{
+    const size_t n = s->logged.match.n;
+    struct replayed took = replayed_new(t->a, n), takes = replayed_new(t->a, n);
+    double *pace = arena_array(t->a, double, n);
+    double took_s = 0, takes_s = 0;
+    for (size_t i = 0; i < n; i++)
+        pace[i] = i / PACE_STRETCH % 2 ? s->slow : 1;
+    assert_ok(log_replay(t->a, &s->trial, &s->logged, &s->truth, pace, &took, &t->e), t);
+    assert_ok(log_replay(t->a, &s->trial, &s->logged, &fit->theta, NULL, &takes, &t->e), t);
+    for (size_t i = 0; i < n; i++)
+        if (s->logged.match.of[i].is.chunks)
+            took_s += launched_s(&took, i), takes_s += launched_s(&takes, i);
+    assert_near_rel(takes_s, took_s, 0.03);
+}
+
 /* A host that is slow by turns: its pace takes that up, and what a sequence costs does not. What is
  * known of the host is as uncertain as its pace. */
 static void a_slow_host_is_no_cost_of_its_batches(void **state)
@@ -218,20 +244,44 @@ static void a_slow_host_is_no_cost_of_its_batches(void **state)
     assert_true(sd > 0.05);
     assert_near(fit.theta.ln[ITERATION_KERNEL_LAYER_S], middle, 2 * sd);
     assert_near(fit.theta.ln[ITERATION_SEQUENCE_S], s->truth.ln[ITERATION_SEQUENCE_S], log(2));
+    check_mean_pace(t, s, &fit);
+}
 
-    /* a simulation, which has no paces, launches in the time that the run took in all */
-    const size_t n = s->logged.match.n;
-    struct replayed took = replayed_new(t->a, n), takes = replayed_new(t->a, n);
-    double *pace = arena_array(t->a, double, n);
-    double took_s = 0, takes_s = 0;
-    for (size_t i = 0; i < n; i++)
-        pace[i] = i / PACE_STRETCH % 2 ? s->slow : 1;
-    assert_ok(log_replay(t->a, &s->trial, &s->logged, &s->truth, pace, &took, &t->e), t);
-    assert_ok(log_replay(t->a, &s->trial, &s->logged, &fit.theta, NULL, &takes, &t->e), t);
-    for (size_t i = 0; i < n; i++)
-        if (s->logged.match.of[i].is.chunks)
-            took_s += took.launch_s[i], takes_s += takes.launch_s[i];
-    assert_near_rel(takes_s, took_s, 0.03);
+/* A run whose host nothing is known of has no part in the mean. */
+static void a_traced_run_has_no_pace(void **state)
+{
+    struct test *t = *state;
+    struct server *s = arena_one(t->a, struct server), *traced = arena_one(t->a, struct server);
+    struct calibrate_input in;
+    struct calibrate_fit fit;
+    open_server(t, s);
+    open_server(t, traced);
+    s->slow = 1.6;
+    observe(t, s);
+    observe(t, traced);
+    traced->logged.device_s = traced->device_s;
+    const struct observed runs[] = {s->observed, traced->observed};
+    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
+    assert_ok(calibrate_check(t->a, runs, 2, &in, &t->e), t);
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    check_mean_pace(t, s, &fit);
+}
+
+/* Without asynchronous scheduling each iteration waits for its host. */
+static void a_synchronous_host_has_a_pace(void **state)
+{
+    struct test *t = *state;
+    struct server *s = arena_one(t->a, struct server);
+    struct calibrate_input in;
+    struct calibrate_fit fit;
+    open_server(t, s);
+    s->trial.serve.async = ASYNC_OFF;
+    s->slow = 1.6;
+    observe(t, s);
+    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
+    assert_ok(calibrate_check(t->a, &s->observed, 1, &in, &t->e), t);
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    check_mean_pace(t, s, &fit);
 }
 
 static void other_servers_are_refused(void **state)
@@ -278,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(parameters_follow_from_a_log), TEST(a_trace_tells_the_device),
         TEST(a_traced_host_does_not_count), TEST(a_slow_host_is_no_cost_of_its_batches),
+        TEST(a_traced_run_has_no_pace),     TEST(a_synchronous_host_has_a_pace),
         TEST(other_servers_are_refused),    TEST(runs_without_a_log_stay_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,13 +122,21 @@ static void every_kind_has_words(void **state)
         double v;
         const char *words, *unknown;
     } rows[] = {
-        {DOCUMENT_COUNT, 1204, "1,204", "n/a"},     {DOCUMENT_COUNT, -3, "-3", "n/a"},
-        {DOCUMENT_COUNT, 1e16, "n/a", "n/a"},       {DOCUMENT_ID, 4711000, "4711000", "n/a"},
-        {DOCUMENT_NUMBER, 3.14159, "3.142", "n/a"}, {DOCUMENT_S, 12.5, "12.50 s", "n/a"},
-        {DOCUMENT_MS, 12.5, "12.50 ms", "n/a"},     {DOCUMENT_US, 12.5, "12.50 µs", "n/a"},
-        {DOCUMENT_NS, 12, "12 ns", "n/a"},          {DOCUMENT_NS_AS_MS, 2104000, "2.104", "n/a"},
-        {DOCUMENT_PERCENT, 1.23, "1.2 %", "n/a"},   {DOCUMENT_FINE, 0.006172, "0.00617 %", "n/a"},
-        {DOCUMENT_CHANGE, 12, "+12 %", "n/a"},      {DOCUMENT_SHARE, 0.62, "62 %", ""},
+        {DOCUMENT_COUNT, 1204, "1,204", "n/a"},
+        {DOCUMENT_COUNT, -3, "-3", "n/a"},
+        {DOCUMENT_COUNT, 1e16, "n/a", "n/a"},
+        {DOCUMENT_ID, 4711000, "4711000", "n/a"},
+        {DOCUMENT_NUMBER, 3.14159, "3.142", "n/a"},
+        {DOCUMENT_NUMBER, 23456.7, "23,457", "n/a"},
+        {DOCUMENT_S, 12.5, "12.50 s", "n/a"},
+        {DOCUMENT_MS, 12.5, "12.50 ms", "n/a"},
+        {DOCUMENT_US, 12.5, "12.50 µs", "n/a"},
+        {DOCUMENT_NS, 12, "12 ns", "n/a"},
+        {DOCUMENT_NS_AS_MS, 2104000, "2.104", "n/a"},
+        {DOCUMENT_PERCENT, 1.23, "1.2 %", "n/a"},
+        {DOCUMENT_FINE, 0.006172, "0.00617 %", "n/a"},
+        {DOCUMENT_CHANGE, 12, "+12 %", "n/a"},
+        {DOCUMENT_SHARE, 0.62, "62 %", ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_string_equal(document_value(t->a, rows[i].kind, rows[i].v), rows[i].words);
