@@ -150,7 +150,7 @@ static double predicted_of(const struct time_datum *d, const struct request_over
     if (d->kind == INTERVAL)
         return at - s->tokens_s[from] - outside(o, r, d->from);
     const double joined = r->match.of[to].idle_before ? 0 : s->begin_s[to] - s->begin_s[to - 1];
-    return at - s->begin_s[to] + joined / 2;
+    return at - s->begin_s[to] + joined / 2 + o->front_s;
 }
 
 static enum st predict(struct log_problem *x, const struct theta *t, double *out, struct err *e)

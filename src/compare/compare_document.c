@@ -65,8 +65,8 @@ static void tell_tiles(struct document *d, const struct comparison *c)
 {
     const struct worst_cell worst = worst_of(c);
     document_tile(d, "Verdict", verdict_name(c->verdict),
-                  arena_printf(d->a, "limits: pass up to %g %%, warn up to %g %%", c->params.pass_percent,
-                               c->params.warn_percent));
+                  arena_printf(d->a, "limits: pass up to %g %%, warn up to %g %%",
+                               c->params.pass_percent, c->params.warn_percent));
     if (worst.cell)
         document_tile(d, "Largest judged error",
                       document_value(d->a, DOCUMENT_CHANGE, worst.cell->error_percent),

@@ -83,7 +83,7 @@ static void observe(struct test *t, struct server *s)
         struct run_request *q = &s->fake.requests[k];
         const size_t i = s->fake.first[k];
         const double joined = r->match.of[i].idle_before ? 0 : at.begin_s[i] - at.begin_s[i - 1];
-        q->arrival_ns = llround(1e9 * (at.begin_s[i] - joined * rng_unit(&rng)));
+        q->arrival_ns = llround(1e9 * (at.begin_s[i] - o.front_s - joined * rng_unit(&rng)));
         q->first_token_ns =
             llround(1e9 * (at.tokens_s[i] + o.first_token_s +
                            o.prompt_token_s * (double)q->num_prefill_tokens +
