@@ -3,9 +3,10 @@
  *
  *     intervals   between tokens that reached the client, first ones and last ones, within a busy
  *                 period;
- *     starts      from a request's arrival to its first token. Behind the server's front it joins
- * the next iteration, half of an iteration's time later in the mean; the rest is outside of the
- * engine; waits       of the loop for each iteration, as logged, under asynchronous scheduling;
+ *     starts      from a request's arrival to its first token. Behind the server's front it
+ *                 joins the next iteration, half of an iteration's time later in the mean; the
+ *                 rest is outside of the engine;
+ *     waits       of the loop for each iteration, as logged, under asynchronous scheduling;
  *     devices     time of iterations on the device, of runs with a trace of their server beside
  *                 them (metrics/iteration_trace.h). A recording slows the host: where other runs
  *                 have no trace, these alone say the first three.

@@ -129,9 +129,15 @@ bool pace_stalled(const struct pace *p, size_t stretch)
     return fabs(p->ln[stretch]) > STALL * p->sd;
 }
 
+/* u's curvature by the data alone. */
+static double told(const struct pace *p, size_t stretch)
+{
+    return p->curvature[stretch] - precision(p);
+}
+
 bool pace_known(const struct pace *p, size_t stretch)
 {
-    return p->curvature[stretch] - precision(p) > 0;
+    return told(p, stretch) > 0;
 }
 
 void pace_settle(struct arena *scratch, struct pace *p)
@@ -139,12 +145,11 @@ void pace_settle(struct arena *scratch, struct pace *p)
     double *u = arena_array(scratch, double, p->n), squares = 0;
     size_t n = 0, block;
     for (size_t b = 0; b < p->n; b++) {
-        const double told = p->curvature[b] - precision(p); /* by the data alone */
-        if (!(told > 0))
+        if (!pace_known(p, b))
             continue;
         u[n++] = p->ln[b];
         const double within = fmin(fabs(p->ln[b]), STALL * p->sd);
-        squares += within * within + 1 / (told + 1 / (p->sd * p->sd));
+        squares += within * within + 1 / (told(p, b) + 1 / (p->sd * p->sd));
     }
     if (n == 0)
         return;

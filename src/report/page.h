@@ -108,7 +108,7 @@ void page_analysis(struct arena *a, struct buf *out, const struct node *meta);
  * than the page. Cells come in the order of the columns, every row has them all. */
 struct page_column {
     const char *head; /* "" only for the first */
-    enum page_look { PAGE_NUMBER, PAGE_REAL, PAGE_SIM, PAGE_WORDS, PAGE_LABEL } look;
+    enum page_look { PAGE_NUMBER, PAGE_WORDS, PAGE_LABEL } look;
     const char *below[2]; /* further lines of the head; NULL = none */
     int series;           /* the head has the colour of a chart's line, from 1; 0 = none */
 };

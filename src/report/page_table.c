@@ -6,8 +6,8 @@
 static const struct {
     const char *head, *cell;
 } classes[] = {
-    [PAGE_NUMBER] = {"num", "num"},  [PAGE_REAL] = {"num real", "num"},
-    [PAGE_SIM] = {"num sim", "num"}, [PAGE_WORDS] = {NULL, "why"},
+    [PAGE_NUMBER] = {"num", "num"},
+    [PAGE_WORDS] = {NULL, "why"},
     [PAGE_LABEL] = {NULL, "label"},
 };
 

@@ -243,6 +243,13 @@ static enum st take_in(struct serve_loop *l, double now_s, struct err *e)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
+/* The host looks at the end of f later, and answers then. */
+static void look_later(struct flight *f, double look_s)
+{
+    f->look_s = look_s;
+    f->c.end_s = look_s + f->c.answer_s;
+}
+
 /* The host of r is busy until then: it sees ends that come before when it is done, and handles
  * those that it has seen. */
 static void keep_host(struct replica *r, double until_s)
@@ -252,10 +259,8 @@ static void keep_host(struct replica *r, double until_s)
     r->host_until_s = until_s;
     for (int32_t i = 0; i < r->max_in_flight; i++) {
         struct flight *f = &r->flights[i];
-        if (f->out && !f->seen && f->look_s < until_s) {
-            f->look_s = until_s;
-            f->c.end_s = until_s + f->c.answer_s;
-        }
+        if (f->out && !f->seen && f->look_s < until_s)
+            look_later(f, until_s);
         f->due_s = fmax(f->c.end_s, until_s);
     }
 }
@@ -268,8 +273,7 @@ static void keep_order(struct replica *r, struct flight *newest)
         const struct flight *f = &r->flights[i];
         if (f == newest || !f->out || f->c.end_s <= newest->look_s)
             continue;
-        newest->look_s = f->c.end_s;
-        newest->c.end_s = f->c.end_s + newest->c.answer_s;
+        look_later(newest, f->c.end_s);
         newest->due_s = fmax(newest->c.end_s, r->host_until_s);
     }
 }

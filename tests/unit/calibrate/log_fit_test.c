@@ -50,6 +50,15 @@ static void open_server(struct test *t, struct server *s)
     s->truth.ln[THETA_COMPLETION] = log(2e-3);
 }
 
+/* Of n iterations. */
+static const double *true_paces(struct test *t, const struct server *s, size_t n)
+{
+    double *pace = arena_array(t->a, double, n);
+    for (size_t i = 0; i < n; i++)
+        pace[i] = s->slow > 0 && i / PACE_STRETCH % 2 ? s->slow : 1;
+    return pace;
+}
+
 /* Times of the requests and waits of the loop, by the truth; arrivals lie anywhere between the
  * begins of two iterations. The log has hundredths of a millisecond. */
 static void observe(struct test *t, struct server *s)
@@ -65,10 +74,7 @@ static void observe(struct test *t, struct server *s)
     assert_ok(iteration_match(t->a, &r->run, &r->log, NULL, &r->match, &t->e), t);
     const size_t n = r->match.n;
     struct replayed at = replayed_new(t->a, n);
-    double *pace = arena_array(t->a, double, n);
-    for (size_t i = 0; i < n; i++)
-        pace[i] = s->slow > 0 && i / PACE_STRETCH % 2 ? s->slow : 1;
-    assert_ok(log_replay(t->a, &s->trial, r, &s->truth, pace, &at, &t->e), t);
+    assert_ok(log_replay(t->a, &s->trial, r, &s->truth, true_paces(t, s, n), &at, &t->e), t);
     s->device_s = at.device_s;
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && r->match.of[i].idle_before)
@@ -104,6 +110,15 @@ static void observe(struct test *t, struct server *s)
     s->observed = (struct observed){
         .path = "run", .name = "run", .stages = &s->stage, .n_stages = 1, .logged = r};
     s->observed.settings.prefix_caching = -1;
+}
+
+static void fit_runs(struct test *t, const struct server *s, const struct observed *runs, size_t n,
+                     struct calibrate_fit *fit)
+{
+    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
+    struct calibrate_input in;
+    assert_ok(calibrate_check(t->a, runs, n, &in, &t->e), t);
+    assert_ok(calibrate_fit(t->a, &p, &in, fit, &t->e), t);
 }
 
 static bool noted(const struct calibrate_fit *f, const char *text)
@@ -181,7 +196,6 @@ static void a_traced_host_does_not_count(void **state)
 {
     struct test *t = *state;
     struct server *s = arena_one(t->a, struct server), *traced = arena_one(t->a, struct server);
-    struct calibrate_input in;
     struct calibrate_fit fit;
     open_server(t, s);
     open_server(t, traced);
@@ -191,9 +205,7 @@ static void a_traced_host_does_not_count(void **state)
     observe(t, traced);
     traced->logged.device_s = traced->device_s;
     const struct observed runs[] = {s->observed, traced->observed};
-    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
-    assert_ok(calibrate_check(t->a, runs, 2, &in, &t->e), t);
-    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    fit_runs(t, s, runs, 2, &fit);
     assert_near(fit.theta.ln[ITERATION_KERNEL_LAYER_S], s->truth.ln[ITERATION_KERNEL_LAYER_S], 0.1);
     assert_near(fit.theta.ln[ITERATION_PIECE_LAYER_S], s->truth.ln[ITERATION_PIECE_LAYER_S], 0.1);
     assert_near(fit.theta.ln[ITERATION_WEIGHTS_EFFICIENCY], log(0.7), 0.05);
@@ -211,10 +223,8 @@ static void check_mean_pace(struct test *t, const struct server *s, const struct
 {
     const size_t n = s->logged.match.n;
     struct replayed took = replayed_new(t->a, n), takes = replayed_new(t->a, n);
-    double *pace = arena_array(t->a, double, n);
+    const double *pace = true_paces(t, s, n);
     double took_s = 0, takes_s = 0;
-    for (size_t i = 0; i < n; i++)
-        pace[i] = i / PACE_STRETCH % 2 ? s->slow : 1;
     assert_ok(log_replay(t->a, &s->trial, &s->logged, &s->truth, pace, &took, &t->e), t);
     assert_ok(log_replay(t->a, &s->trial, &s->logged, &fit->theta, NULL, &takes, &t->e), t);
     for (size_t i = 0; i < n; i++)
@@ -229,14 +239,11 @@ static void a_slow_host_is_no_cost_of_its_batches(void **state)
 {
     struct test *t = *state;
     struct server *s = arena_one(t->a, struct server);
-    struct calibrate_input in;
     struct calibrate_fit fit;
     open_server(t, s);
     s->slow = 1.6;
     observe(t, s);
-    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
-    assert_ok(calibrate_check(t->a, &s->observed, 1, &in, &t->e), t);
-    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    fit_runs(t, s, &s->observed, 1, &fit);
     assert_true(fit.fits);
     assert_true(noted(&fit, "the host's pace varies by 2"));
     const double middle = s->truth.ln[ITERATION_KERNEL_LAYER_S] + log(1.6) / 2,
@@ -252,7 +259,6 @@ static void a_traced_run_has_no_pace(void **state)
 {
     struct test *t = *state;
     struct server *s = arena_one(t->a, struct server), *traced = arena_one(t->a, struct server);
-    struct calibrate_input in;
     struct calibrate_fit fit;
     open_server(t, s);
     open_server(t, traced);
@@ -261,9 +267,7 @@ static void a_traced_run_has_no_pace(void **state)
     observe(t, traced);
     traced->logged.device_s = traced->device_s;
     const struct observed runs[] = {s->observed, traced->observed};
-    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
-    assert_ok(calibrate_check(t->a, runs, 2, &in, &t->e), t);
-    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    fit_runs(t, s, runs, 2, &fit);
     check_mean_pace(t, s, &fit);
 }
 
@@ -272,15 +276,12 @@ static void a_synchronous_host_has_a_pace(void **state)
 {
     struct test *t = *state;
     struct server *s = arena_one(t->a, struct server);
-    struct calibrate_input in;
     struct calibrate_fit fit;
     open_server(t, s);
     s->trial.serve.async = ASYNC_OFF;
     s->slow = 1.6;
     observe(t, s);
-    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
-    assert_ok(calibrate_check(t->a, &s->observed, 1, &in, &t->e), t);
-    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    fit_runs(t, s, &s->observed, 1, &fit);
     check_mean_pace(t, s, &fit);
 }
 
